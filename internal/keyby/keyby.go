@@ -10,6 +10,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/isnil"
@@ -73,6 +74,15 @@ func Read[E error, F any](k *Keys[F], call func(F) (string, error)) (map[string]
 		values[k.names[i]] = v
 	}
 	return values, nil
+}
+
+// Text returns a text that is different for different values.
+func (k *Keys[F]) Text(values map[string]string) string {
+	var b strings.Builder
+	for _, name := range k.names {
+		fmt.Fprintf(&b, "%d:%s", len(values[name]), values[name])
+	}
+	return b.String()
 }
 
 // Attempt attempts the units of a request. held is nil unless reserves is true or a concurrency

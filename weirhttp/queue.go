@@ -1,0 +1,235 @@
+package weirhttp
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// queue lets the requests of a transport wait in order, and holds them back while a server asks
+// for a pause. Only keys with waiting requests or a pause are in it. The zero queue is empty.
+//
+// One request of a key at a time asks the limiter: if all asked at the announced instant, all
+// but one would be denied again.
+type queue struct {
+	mu       sync.Mutex // protects the following, and all lines
+	lines    map[string]*line
+	releases int // ends of holds so far
+}
+
+// line is the waiting requests with one key.
+type line struct {
+	waiting []*waiter   // in their order; the first one asks the limiter
+	next    *denial     // the answer that the first one got; nil = it has not asked
+	pause   time.Time   // the server's pause lasts until then
+	over    *time.Timer // forgets the line at the end of the pause; nil = no pause so far
+}
+
+// denial is an answer of the limiter.
+type denial struct {
+	decision weir.Decision
+	next     time.Time // of the next attempt
+	isFirm   bool      // no attempt before next can succeed
+	releases int       // ends of holds before the attempt
+}
+
+// waiter is one waiting request.
+type waiter struct {
+	wake        chan struct{} // of capacity 1: something changed
+	deadline    time.Time
+	hasDeadline bool
+}
+
+func newWaiter(ctx context.Context) *waiter {
+	w := &waiter{wake: make(chan struct{}, 1)}
+	w.deadline, w.hasDeadline = ctx.Deadline()
+	return w
+}
+
+// signal wakes the waiter, now or when it sleeps next.
+func (w *waiter) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// sleep waits for a time, a signal, or the end of ctx. Below 0 the time is without an end.
+func (w *waiter) sleep(ctx context.Context, wait time.Duration) {
+	var expired <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case <-expired:
+	case <-w.wake:
+	case <-ctx.Done():
+	}
+}
+
+// misses reports whether the deadline is before an instant.
+func (w *waiter) misses(t time.Time) bool { return w.hasDeadline && t.After(w.deadline) }
+
+// isFree reports whether no request of the key waits, and no pause holds it back.
+func (q *queue) isFree(key string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[key]
+	return l == nil || len(l.waiting) == 0 && !l.pause.After(time.Now())
+}
+
+// lineLocked returns the line of a key, which may be new.
+func (q *queue) lineLocked(key string) *line {
+	l := q.lines[key]
+	if l == nil {
+		l = new(line)
+		if q.lines == nil {
+			q.lines = map[string]*line{}
+		}
+		q.lines[key] = l
+	}
+	return l
+}
+
+// forgetLocked removes the line of a key that nothing needs any more.
+func (q *queue) forgetLocked(key string) {
+	l := q.lines[key]
+	if l == nil || len(l.waiting) > 0 || l.pause.After(time.Now()) {
+		return
+	}
+	if l.over != nil {
+		l.over.Stop()
+	}
+	delete(q.lines, key)
+}
+
+// join appends a request to its line. denied is the answer that it got before, or nil.
+func (q *queue) join(key string, w *waiter, denied *denial) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lineLocked(key)
+	if len(l.waiting) == 0 {
+		l.next = denied
+	}
+	l.waiting = append(l.waiting, w)
+}
+
+// leave removes a request from its line, and wakes the next one if it was the first.
+func (q *queue) leave(key string, w *waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[key]
+	at := slices.Index(l.waiting, w)
+	l.waiting = slices.Delete(l.waiting, at, at+1)
+	if at == 0 && len(l.waiting) > 0 {
+		l.waiting[0].signal()
+	}
+	q.forgetLocked(key)
+}
+
+// turn returns the time for which a request waits before it looks again: 0 if it may attempt its
+// unit now, and below 0 until a signal. The error is that of a wait beyond the deadline.
+func (q *queue) turn(key string, w *waiter) (time.Duration, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[key]
+	if w.misses(l.pause) {
+		return 0, fmt.Errorf("weirhttp: the server asked for no requests until %s (Retry-After), so this one was not sent: %w",
+			l.pause.UTC().Format(time.RFC3339), weir.ErrDeadline)
+	}
+	next := l.pause
+	if l.next != nil {
+		if l.next.isFirm && w.misses(l.next.next) {
+			return 0, &weir.WaitError{Decision: l.next.decision, Cause: weir.ErrDeadline, N: 1}
+		}
+		ended := !l.next.isFirm && l.next.releases != q.releases
+		if !ended && l.next.next.After(next) {
+			next = l.next.next
+		}
+	}
+	if l.waiting[0] != w {
+		return -1, nil
+	}
+	return max(0, time.Until(next)), nil
+}
+
+// deny sets the answer that the first request of a line got. Those behind it whose deadline is
+// before the next attempt need not wait for their turn.
+func (q *queue) deny(key string, denied *denial) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[key]
+	l.next = denied
+	if denied.isFirm {
+		l.signalMissing(denied.next)
+	}
+}
+
+// signalMissing wakes the requests whose deadline is before an instant.
+func (l *line) signalMissing(next time.Time) {
+	for _, w := range l.waiting {
+		if w.misses(next) {
+			w.signal()
+		}
+	}
+}
+
+// decision returns the last denial of a line; the zero Decision if there is none.
+func (q *queue) decision(key string) weir.Decision {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l := q.lines[key]; l.next != nil {
+		return l.next.decision
+	}
+	return weir.Decision{}
+}
+
+// pause holds the requests of a key back. A shorter pause does not replace a longer one.
+func (q *queue) pause(key string, d time.Duration) {
+	until := time.Now().Add(d)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lineLocked(key)
+	if d > 0 && until.After(l.pause) {
+		l.pause = until
+		if l.over != nil {
+			l.over.Stop()
+		}
+		l.over = time.AfterFunc(d, func() { q.forget(key) })
+		l.signalMissing(until)
+	}
+	q.forgetLocked(key)
+}
+
+// forget removes the line of a key whose pause is over.
+func (q *queue) forget(key string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.forgetLocked(key)
+}
+
+// countReleases returns the number of ended holds.
+func (q *queue) countReleases() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.releases
+}
+
+// release counts the end of a hold, and wakes the requests that wait for one. Keys may share a
+// concurrency limit, so it wakes the first one of each.
+func (q *queue) release() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.releases++
+	for _, l := range q.lines {
+		if len(l.waiting) > 0 && l.next != nil && !l.next.isFirm {
+			l.waiting[0].signal()
+		}
+	}
+}

@@ -1,0 +1,389 @@
+package weirhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/keyby"
+	"github.com/weirlimit/weir/internal/option"
+	"github.com/weirlimit/weir/internal/outagelog"
+)
+
+// NewTransport returns an http.RoundTripper that keeps to a limit of its own before it sends
+// requests through base, and obeys the server when it asks for a pause. It replaces a backoff
+// loop around the calls of an API:
+//
+//	client := &http.Client{Transport: weirhttp.NewTransport(nil, limiter, nil)}
+//
+// base nil is http.DefaultTransport. limiter is a *weir.Limiter, or the rule of a policy file
+// (enforce.Set.Rule). by names the function for each dimension of the policy, as for
+// [Middleware]; it is nil for a policy without dimensions. Each request that is sent takes one
+// unit, and so does each one that is sent again.
+//
+// A request waits until its unit is granted. Requests with the same key wait in the order in
+// which they came, and one of them at a time asks the limiter. No request waits for longer than
+// its context:
+//
+//   - If the wait would outlast the deadline, RoundTrip returns immediately an error that wraps
+//     weir.ErrDeadline, a *weir.WaitError unless the server asked for the pause. Nothing is
+//     charged and nothing is sent. A request behind others learns it when their wait is known.
+//   - If the context ends, RoundTrip returns a *weir.WaitError that wraps the context's error.
+//   - If the request can never be granted, it returns a *weir.WaitError that wraps weir.ErrNever.
+//   - If the limiter cannot decide, it returns the limiter's error, unless [SendWhenDown] is set.
+//   - A request without a value of the key is a *KeyError, and a fault of the program wraps
+//     [ErrProgram].
+//
+// After status 429 or 503 with Retry-After, no request with the same key is sent until the
+// pause is over. Retry-After is seconds or a date. A date counts from the Date of the response,
+// so the clocks may differ. A pause is at most 24 hours: after these one request tries again.
+// Other texts are ignored. The caller gets the response, unless [Retry] sends the request again.
+//
+// A concurrency limit (weir.AtOnce) holds a unit until the Body of the response is closed, or
+// until the request has failed. A request that waits for one is sent when another request of
+// this transport ends. Holds of other processes are looked for once a second. The wait for an
+// end cannot be foreseen, so it lasts until the deadline.
+//
+// A shadow sends without waiting for the limit, and obeys the server's pauses.
+//
+// The returned RoundTripper is safe for concurrent use, and http.Client.CloseIdleConnections
+// reaches base. NewTransport panics for the same mistakes as Middleware, and for a policy of
+// mode weir.CountDenied, because each try of a waiting request would be charged.
+//
+// # Trade-off
+//
+// Pauses and the order of requests are those of this process, and of this transport: make one
+// and share it. The limit itself is shared by all processes whose limiters are on one engine.
+// A request that the server rejects has taken its unit all the same. Requests that need not be
+// answered now belong in a queue, which outlives the process.
+func NewTransport(base http.RoundTripper, limiter weir.Decider, by By, opts ...TransportOption) http.RoundTripper {
+	const caller = "weirhttp: NewTransport"
+	keys := keyby.New(caller, limiter, by, ErrProgram)
+	if rules := limiter.Compiled(); rules.Mode == weir.CountDenied {
+		panic(fmt.Sprintf("%s: policy %q has the mode CountDenied, so each try of a waiting request would be charged; use AllOrNothing",
+			caller, rules.Name))
+	}
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	t := &transport{base: base, limiter: limiter, keys: keys, log: slog.Default()}
+	option.Apply(t, opts)
+	t.outages = &outagelog.Log{
+		To:   t.log.With("policy", keys.Policy()),
+		Up:   "weirhttp: requests of the transport are decided again",
+		Down: "weirhttp: the transport got no decision; such requests are sent uncounted unless the store is full",
+	}
+	return t
+}
+
+// TransportOption adjusts NewTransport.
+type TransportOption func(*transport)
+
+// Retry sends a request again after status 429 or 503 with Retry-After, when the pause is over
+// and its unit is granted, up to times times. That is safe for every method, because the server
+// has not served the request. A request with a body is sent again only if it has GetBody, as
+// those of http.NewRequest from bytes and strings. The caller gets the last response; it gets
+// that of the first attempt too if the wait would outlast the deadline.
+//
+// Retry panics if times is below 0. Default: 0.
+func Retry(times int) TransportOption {
+	if times < 0 {
+		panic("weirhttp: Retry takes 0 or more")
+	}
+	return func(t *transport) { t.retries = times }
+}
+
+// SendWhenDown sends requests uncounted while the store cannot decide, as [AllowWhenDown] passes
+// them. A full store (ErrFull) decides. log has a line when requests begin to be sent uncounted,
+// and one when they are decided again; nil is slog.Default().
+// Default: such requests fail with the limiter's error.
+func SendWhenDown(log *slog.Logger) TransportOption {
+	return func(t *transport) {
+		t.sendWhenDown = true
+		if log != nil {
+			t.log = log
+		}
+	}
+}
+
+// maxPause bounds the pause that a server can ask for. A typing error of the server must not
+// stop the program for years.
+const maxPause = 24 * time.Hour
+
+// maxDiscarded is the number of bytes that are read of a response that the caller does not get,
+// so that its connection can be used again.
+const maxDiscarded = 64 << 10
+
+type transport struct {
+	base         http.RoundTripper
+	limiter      weir.Decider
+	keys         keyby.Keys[ValueFunc]
+	retries      int
+	sendWhenDown bool
+	log          *slog.Logger
+	outages      *outagelog.Log // whether decisions can be made, in log
+
+	queue queue
+}
+
+// RoundTrip sends a request when its unit is granted.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	p := passage{transport: t, ctx: r.Context()}
+	err := p.enter(r)
+	if err != nil {
+		if r.Body != nil {
+			r.Body.Close() // the contract of a RoundTripper
+		}
+		return nil, err
+	}
+	sent := r
+	for tries := 0; ; tries++ {
+		response, err := t.base.RoundTrip(sent)
+		if err != nil {
+			p.end()
+			return response, err
+		}
+		pause, asked := pauseOf(response, time.Now())
+		if asked {
+			t.queue.pause(p.key, pause)
+		}
+		if !asked || tries == t.retries {
+			return p.holdUntilClosed(response), nil
+		}
+		if sent = replay(r); sent == nil {
+			return p.holdUntilClosed(response), nil
+		}
+		p.end()
+		if err := p.wait(); err != nil {
+			closeBody(sent.Body)
+			if p.ctx.Err() == nil {
+				return response, nil // better than an error: it says what the server wants
+			}
+			closeBody(response.Body)
+			return nil, err
+		}
+		discard(response.Body)
+	}
+}
+
+// CloseIdleConnections closes those of base, for http.Client.
+func (t *transport) CloseIdleConnections() {
+	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// replay returns a copy of a request with a body to be sent again; nil if that cannot be made.
+func replay(r *http.Request) *http.Request {
+	again := r.WithContext(r.Context())
+	if r.Body == nil || r.Body == http.NoBody {
+		return again
+	}
+	if r.GetBody == nil {
+		return nil
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return nil
+	}
+	again.Body = body
+	return again
+}
+
+// discard closes a body, and reads a short rest so that the connection can be used again.
+func discard(body io.ReadCloser) {
+	if body != nil {
+		io.CopyN(io.Discard, body, maxDiscarded)
+		body.Close()
+	}
+}
+
+func closeBody(body io.Closer) {
+	if body != nil {
+		body.Close()
+	}
+}
+
+// pauseOf returns the pause that a response asks for, 0 … maxPause. asked is false if it asks
+// for none.
+func pauseOf(r *http.Response, now time.Time) (pause time.Duration, asked bool) {
+	if r.StatusCode != http.StatusTooManyRequests && r.StatusCode != http.StatusServiceUnavailable {
+		return 0, false
+	}
+	text := strings.TrimSpace(r.Header.Get("Retry-After"))
+	if text != "" && strings.Trim(text, "0123456789") == "" {
+		seconds, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || seconds > int64(maxPause/time.Second) {
+			return maxPause, true
+		}
+		return time.Duration(seconds) * time.Second, true
+	}
+	until, err := http.ParseTime(text)
+	if err != nil {
+		return 0, false
+	}
+	if date, err := http.ParseTime(r.Header.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(0, until.Sub(now)), maxPause), true
+}
+
+// passage is the way of one request through a transport.
+type passage struct {
+	*transport
+	ctx    context.Context
+	values map[string]string
+	key    string            // of the values
+	held   *weir.Reservation // the unit that a concurrency limit holds for the request
+}
+
+// enter reads the key of a request, and waits for its unit.
+func (p *passage) enter(r *http.Request) (err error) {
+	p.values, err = keyby.Read[*KeyError](&p.keys, func(value ValueFunc) (string, error) { return value(r) })
+	if err != nil {
+		return err
+	}
+	p.key = p.keys.Text(p.values)
+	return p.wait()
+}
+
+// wait waits until a unit is granted and the server permits requests with the key.
+func (p *passage) wait() error {
+	if err := p.ctx.Err(); err != nil {
+		return &weir.WaitError{Cause: err, N: 1}
+	}
+	w := newWaiter(p.ctx)
+	if p.queue.isFree(p.key) {
+		denied, err := p.attempt()
+		if err != nil || denied == nil {
+			return err
+		}
+		p.queue.join(p.key, w, denied)
+	} else {
+		p.queue.join(p.key, w, nil)
+	}
+	defer p.queue.leave(p.key, w)
+	for {
+		if err := p.ctx.Err(); err != nil {
+			return &weir.WaitError{Decision: p.queue.decision(p.key), Cause: err, N: 1}
+		}
+		wait, err := p.queue.turn(p.key, w)
+		switch {
+		case err != nil:
+			return err
+		case wait != 0:
+			w.sleep(p.ctx, wait)
+			continue
+		}
+		denied, err := p.attempt()
+		if err != nil || denied == nil {
+			return err
+		}
+		p.queue.deny(p.key, denied)
+	}
+}
+
+// holdPoll is the time after which a request that waits for the end of a hold looks again, since
+// other processes end theirs without notice.
+const holdPoll = time.Second
+
+// attempt attempts the unit. denied is nil if the request may be sent, or after an error.
+func (p *passage) attempt() (denied *denial, err error) {
+	if rules := p.limiter.Compiled(); rules != nil && rules.Mode == weir.CountDenied {
+		return nil, p.keys.Fault("policy %q has the mode CountDenied since a reload, so each try of a waiting request would be charged; use all or nothing", rules.Name)
+	}
+	releases := p.queue.countReleases()
+	held, o, err := p.keys.Attempt(p.ctx, p.values, 1, false)
+	if err != nil {
+		return nil, p.failed(err)
+	}
+	p.outages.Set(shadowError(&Outcome{o}))
+	d := o.Decision
+	switch {
+	case d.Allowed:
+		p.held = held
+		return nil, nil
+	case d.RetryAfter == weir.Never:
+		return nil, &weir.WaitError{Decision: d, Cause: weir.ErrNever, N: 1}
+	}
+	wait := max(d.RetryAfter, time.Millisecond) // a fallback denied with an unknown wait: do not spin
+	denied = &denial{decision: d, releases: releases, isFirm: !isHold(&o)}
+	if !denied.isFirm {
+		wait = min(wait, holdPoll)
+	}
+	denied.next = time.Now().Add(wait)
+	return denied, nil
+}
+
+// isHold reports whether a concurrency limit denied for the longest time. Its wait is only the
+// latest end of a hold.
+func isHold(o *weir.Outcome) bool {
+	for i := range o.States {
+		if s := &o.States[i]; s.Name == o.Decision.Limit && s.MaxHold > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// failed returns the error of a request without a decision; nil if it is sent all the same.
+func (p *passage) failed(err error) error {
+	status, _ := answerTo(err)
+	isDown := status == http.StatusServiceUnavailable && !errors.Is(err, weir.ErrFull) && p.ctx.Err() == nil
+	if isDown && p.sendWhenDown {
+		p.outages.Set(errors.New(answer.Logged(err)))
+		return nil
+	}
+	return fmt.Errorf("weirhttp: no decision could be made, so the request was not sent: %w", err)
+}
+
+// end ends the hold of the request, if there is one, and lets another one try.
+func (p *passage) end() {
+	if p.held == nil {
+		return
+	}
+	keyby.End(p.ctx, p.held, p.log, "request", p.keys.Policy())
+	p.held = nil
+	p.queue.release()
+}
+
+// holdUntilClosed returns the response with a body that ends the hold.
+func (p *passage) holdUntilClosed(r *http.Response) *http.Response {
+	if p.held == nil {
+		return r
+	}
+	if r.Body == nil {
+		p.end()
+		return r
+	}
+	body := &heldBody{ReadCloser: r.Body, end: sync.OnceFunc(p.end)}
+	r.Body = body
+	if w, ok := body.ReadCloser.(io.Writer); ok { // of a connection that switched protocols
+		r.Body = struct {
+			*heldBody
+			io.Writer
+		}{body, w}
+	}
+	return r
+}
+
+// heldBody is the body of a response, with the hold of its request.
+type heldBody struct {
+	io.ReadCloser
+	end func()
+}
+
+// Close closes the body and ends the hold.
+func (b *heldBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}

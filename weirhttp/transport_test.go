@@ -1,0 +1,739 @@
+package weirhttp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// provider is a server without a network. It answers 200 at the instant of a request, unless
+// answer is set.
+type provider struct {
+	answer func(n int, r *http.Request) *http.Response // n counts from 1
+
+	mu     sync.Mutex
+	at     []time.Time // of the requests
+	paths  []string
+	bodies []string
+	open   int // bodies of responses that are not closed
+	idle   int // calls of CloseIdleConnections
+}
+
+func (p *provider) RoundTrip(r *http.Request) (*http.Response, error) {
+	body := ""
+	if r.Body != nil {
+		b, _ := io.ReadAll(r.Body)
+		r.Body.Close()
+		body = string(b)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at, p.paths, p.bodies = append(p.at, time.Now()), append(p.paths, r.URL.Path), append(p.bodies, body)
+	answer := reply(200)
+	if p.answer != nil {
+		answer = p.answer(len(p.at), r)
+	}
+	if answer == nil {
+		return nil, errors.New("connection reset")
+	}
+	p.open++
+	answer.Body = &openBody{Reader: strings.NewReader("answer"), closed: sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.open--
+	})}
+	return answer, nil
+}
+
+func (p *provider) CloseIdleConnections() { p.idle++ }
+
+// sent returns the times of the requests after start.
+func (p *provider) sent(start time.Time) (after []time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, at := range p.at {
+		after = append(after, at.Sub(start))
+	}
+	return after
+}
+
+type openBody struct {
+	io.Reader
+	closed func()
+}
+
+func (b *openBody) Close() error { b.closed(); return nil }
+
+// reply returns a response with fields in pairs of name and value.
+func reply(status int, fields ...string) *http.Response {
+	r := &http.Response{StatusCode: status, Header: http.Header{}}
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Set(fields[i], fields[i+1])
+	}
+	return r
+}
+
+// call sends a request and closes the body of its response.
+func call(ctx context.Context, t http.RoundTripper, path string, body io.Reader) (status int, err error) {
+	r, err := http.NewRequestWithContext(ctx, "POST", "http://provider.example"+path, body)
+	if err != nil {
+		return 0, err
+	}
+	response, err := t.RoundTrip(r)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
+}
+
+// counting counts the calls of an engine.
+type counting struct {
+	engine.Engine
+	mu    sync.Mutex
+	calls int
+}
+
+func (e *counting) Do(ctx context.Context, calls []engine.Call) {
+	e.mu.Lock()
+	e.calls += len(calls)
+	e.mu.Unlock()
+	e.Engine.Do(ctx, calls)
+}
+
+// perSecond allows n in any second.
+func perSecond(n int64) weir.Policy {
+	return weir.Policy{Name: "provider", Limits: []weir.Limit{weir.PerSecond(n)}}
+}
+
+// linesOf returns the number of keys in the queue of a transport.
+func linesOf(rt http.RoundTripper) int {
+	q := &rt.(*transport).queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.lines)
+}
+
+// TestTransportWaitsWithoutAHerd: of 100 concurrent requests 10 are sent in each second, and each
+// asks the limiter at most twice.
+func TestTransportWaitsWithoutAHerd(t *testing.T) { synctest.Test(t, testTransportWaitsWithoutAHerd) }
+
+func testTransportWaitsWithoutAHerd(t *testing.T) {
+	store, p, start := &counting{Engine: weir.NewMemory()}, new(provider), time.Now()
+	rt := NewTransport(p, newLimiter(t, perSecond(10), weir.WithEngine(store)), nil)
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			if status, err := call(t.Context(), rt, "/", nil); status != 200 || err != nil {
+				t.Errorf("status %d, %v", status, err)
+			}
+		})
+	}
+	all.Wait()
+	sent := p.sent(start)
+	for i, at := range sent {
+		if want := time.Duration(i/10) * time.Second; at != want {
+			t.Errorf("request %d was sent after %v, want %v", i+1, at, want)
+		}
+	}
+	if len(sent) != 100 || store.calls > 200 || linesOf(rt) != 0 {
+		t.Errorf("%d were sent with %d decisions, and %d lines are left; want 100, at most 200, 0", len(sent), store.calls, linesOf(rt))
+	}
+}
+
+// TestTransportKeepsTheOrder of the requests with one key. Another key does not wait.
+func TestTransportKeepsTheOrder(t *testing.T) { synctest.Test(t, testTransportKeepsTheOrder) }
+
+func testTransportKeepsTheOrder(t *testing.T) {
+	p, start := new(provider), time.Now()
+	l := newLimiter(t, weir.Policy{Name: "provider", Limits: []weir.Limit{weir.PerSecond(1, "path")}})
+	path := func(r *http.Request) (string, error) { return r.URL.Query().Get("key"), nil }
+	rt := NewTransport(p, l, By{"path": path})
+	for i := range 9 {
+		go call(t.Context(), rt, fmt.Sprintf("/%d?key=a", i), nil)
+		synctest.Wait()
+	}
+	call(t.Context(), rt, "/b?key=b", nil)
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	if want := []string{"/0", "/b", "/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8"}; !slices.Equal(p.paths, want) {
+		t.Errorf("sent %q, want %q", p.paths, want)
+	}
+	if sent := p.sent(start); sent[1] != 0 || sent[9] != 8*time.Second {
+		t.Errorf("sent after %v, want b immediately and the last one after 8s", sent)
+	}
+}
+
+// closable is the body of a request that cannot be sent again.
+type closable struct {
+	io.Reader
+	closed int
+}
+
+func (c *closable) Close() error { c.closed++; return nil }
+
+// TestTransportNeverOutlastsTheDeadline: a wait that is too long fails immediately. Nothing is
+// charged or sent, and the body is closed.
+func TestTransportNeverOutlastsTheDeadline(t *testing.T) {
+	synctest.Test(t, testTransportNeverOutlastsTheDeadline)
+}
+
+func testTransportNeverOutlastsTheDeadline(t *testing.T) {
+	p, start := new(provider), time.Now()
+	l := newLimiter(t, weir.Policy{Name: "provider", Limits: []weir.Limit{weir.PerMinute(1)}})
+	rt := NewTransport(p, l, nil)
+	call(t.Context(), rt, "/first", nil)
+	short, cancel := context.WithTimeout(t.Context(), 59*time.Second)
+	defer cancel()
+	for _, waits := range []bool{false, true} { // alone, and behind another one
+		if waits {
+			go call(t.Context(), rt, "/second", nil)
+			synctest.Wait()
+		}
+		body := &closable{Reader: strings.NewReader("order")}
+		_, err := call(short, rt, "/late", body)
+		var waited *weir.WaitError
+		if !errors.Is(err, weir.ErrDeadline) || !errors.As(err, &waited) || waited.Decision.RetryAfter != time.Minute || body.closed != 1 {
+			t.Errorf("behind another %t: %v, body closed %d times; want ErrDeadline with the wait", waits, err, body.closed)
+		}
+	}
+	if now := time.Since(start); now != 0 {
+		t.Errorf("the errors came after %v, want immediately", now)
+	}
+	enough, cancel := context.WithTimeout(t.Context(), 2*time.Minute+time.Second)
+	defer cancel()
+	if _, err := call(enough, rt, "/third", nil); err != nil {
+		t.Error(err)
+	}
+	if want := []time.Duration{0, time.Minute, 2 * time.Minute}; !slices.Equal(p.sent(start), want) {
+		t.Errorf("sent after %v, want %v: a late one was charged", p.sent(start), want)
+	}
+}
+
+// TestTransportFailsBehindAnother request as soon as that one's wait is longer than the deadline,
+// not at the deadline.
+func TestTransportFailsBehindAnother(t *testing.T) { synctest.Test(t, testTransportFailsBehindAnother) }
+
+func testTransportFailsBehindAnother(t *testing.T) {
+	start := time.Now()
+	rt := NewTransport(new(provider), newLimiter(t, perSecond(1)), nil)
+	for range 3 { // sent after 0, 1s and 2s
+		go call(t.Context(), rt, "/", nil)
+		synctest.Wait()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second/2)
+	defer cancel()
+	if _, err := call(ctx, rt, "/", nil); !errors.Is(err, weir.ErrDeadline) || time.Since(start) != time.Second {
+		t.Errorf("%v after %v, want ErrDeadline after 1s", err, time.Since(start))
+	}
+	time.Sleep(time.Minute)
+}
+
+// TestTransportDecidesConcurrently while no request waits: a slow store delays each request once.
+func TestTransportDecidesConcurrently(t *testing.T) {
+	synctest.Test(t, testTransportDecidesConcurrently)
+}
+
+func testTransportDecidesConcurrently(t *testing.T) {
+	store, p, start := weirtest.NewFaulty(weir.NewMemory()), new(provider), time.Now()
+	store.Break(func(_ context.Context, do func()) error { time.Sleep(time.Second); do(); return nil })
+	rt := NewTransport(p, newLimiter(t, perSecond(10), weir.WithEngine(store)), nil)
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() { call(t.Context(), rt, "/", nil) })
+	}
+	all.Wait()
+	for _, at := range p.sent(start) {
+		if at != time.Second {
+			t.Errorf("sent after %v, want 1s", at)
+		}
+	}
+}
+
+// TestTransportStopsWithTheContext: a cancelled request leaves the queue, and the next one moves
+// up.
+func TestTransportStopsWithTheContext(t *testing.T) {
+	synctest.Test(t, testTransportStopsWithTheContext)
+}
+
+func testTransportStopsWithTheContext(t *testing.T) {
+	p, start := new(provider), time.Now()
+	rt := NewTransport(p, newLimiter(t, perSecond(1)), nil)
+	call(t.Context(), rt, "/0", nil)
+	for i := 1; i < 4; i++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			_, err := call(ctx, rt, fmt.Sprintf("/%d", i), nil)
+			if cancelled := i != 2; errors.Is(err, context.Canceled) != cancelled {
+				t.Errorf("request %d: %v", i, err)
+			}
+		}()
+		synctest.Wait()
+		if i != 2 { // the first in the queue, and the last
+			time.AfterFunc(time.Second/2, cancel)
+		} else {
+			defer cancel()
+		}
+	}
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	if want := []time.Duration{0, time.Second}; !slices.Equal(p.sent(start), want) || linesOf(rt) != 0 {
+		t.Errorf("sent after %v with %d lines left, want %v", p.sent(start), linesOf(rt), want)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	body := &closable{Reader: strings.NewReader("order")}
+	if _, err := call(gone, rt, "/gone", body); !errors.Is(err, context.Canceled) || body.closed != 1 || len(p.at) != 2 {
+		t.Errorf("of a context that has ended: %v, body closed %d times, %d sent", err, body.closed, len(p.at))
+	}
+}
+
+// TestTransportNeverWaitsForNever, and a value function may reject a request.
+func TestTransportNeverWaitsForNever(t *testing.T) {
+	p := new(provider)
+	rt := NewTransport(p, newLimiter(t, weir.Policy{Name: "none", Limits: []weir.Limit{{Max: 0, Window: time.Minute}}}), nil)
+	if _, err := call(t.Context(), rt, "/", nil); !errors.Is(err, weir.ErrNever) || len(p.at) != 0 {
+		t.Errorf("%v, %d sent; want ErrNever", err, len(p.at))
+	}
+	rt = NewTransport(p, newLimiter(t, search), By{"ip": Header("X-User")})
+	body := &closable{Reader: strings.NewReader("order")}
+	if _, err := call(t.Context(), rt, "/", body); !errors.As(err, new(*KeyError)) || body.closed != 1 || len(p.at) != 0 {
+		t.Errorf("without a value: %v, body closed %d times, %d sent", err, body.closed, len(p.at))
+	}
+}
+
+// TestTransportObeysRetryAfter: nothing with the key is sent until the pause is over, and then
+// the line is forgotten. The caller gets the response.
+func TestTransportObeysRetryAfter(t *testing.T) {
+	date := func(after time.Duration) string { return time.Now().Add(after).UTC().Format(http.TimeFormat) }
+	for name, c := range map[string]struct {
+		response func() *http.Response
+		pause    time.Duration
+	}{
+		"429, seconds": {func() *http.Response { return reply(429, "Retry-After", "30") }, 30 * time.Second},
+		"503, seconds": {func() *http.Response { return reply(503, "Retry-After", " 30 ") }, 30 * time.Second},
+		"a date":       {func() *http.Response { return reply(429, "Retry-After", date(40*time.Second)) }, 40 * time.Second},
+		"by the server's Date": {func() *http.Response {
+			return reply(429, "Retry-After", date(-20*time.Second), "Date", date(-time.Minute))
+		}, 40 * time.Second},
+		"a bad Date":         {func() *http.Response { return reply(429, "Retry-After", date(40*time.Second), "Date", "today") }, 40 * time.Second},
+		"a date in the past": {func() *http.Response { return reply(429, "Retry-After", date(-time.Minute)) }, 0},
+		"0":                  {func() *http.Response { return reply(429, "Retry-After", "0") }, 0},
+		"none":               {func() *http.Response { return reply(429) }, 0},
+		"a word":             {func() *http.Response { return reply(429, "Retry-After", "soon") }, 0},
+		"below 0":            {func() *http.Response { return reply(429, "Retry-After", "-5") }, 0},
+		"absurd":             {func() *http.Response { return reply(429, "Retry-After", "999999999") }, 24 * time.Hour},
+		"beyond int64":       {func() *http.Response { return reply(429, "Retry-After", strings.Repeat("9", 40)) }, 24 * time.Hour},
+		"an absurd date":     {func() *http.Response { return reply(429, "Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT") }, 24 * time.Hour},
+		"another status":     {func() *http.Response { return reply(500, "Retry-After", "30") }, 0},
+		"success":            {func() *http.Response { return reply(200, "Retry-After", "30") }, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			p := &provider{answer: func(n int, r *http.Request) *http.Response {
+				if n == 1 {
+					return c.response()
+				}
+				return reply(200)
+			}}
+			l := newLimiter(t, weir.Policy{Name: "provider", Limits: []weir.Limit{weir.PerSecond(100, "path")}})
+			rt := NewTransport(p, l, By{"path": func(r *http.Request) (string, error) { return r.URL.Path, nil }})
+			want := c.response().StatusCode
+			if status, err := call(t.Context(), rt, "/a", nil); status != want || err != nil {
+				t.Errorf("%s: status %d, %v; want %d", name, status, err, want)
+			}
+			call(t.Context(), rt, "/b", nil)
+			if lines, paused := linesOf(rt), c.pause > 0; (lines == 1) != paused {
+				t.Errorf("%s: %d lines", name, lines)
+			}
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() { call(t.Context(), rt, "/a", nil) })
+			}
+			all.Wait()
+			if got, want := p.sent(start), []time.Duration{0, 0, c.pause, c.pause, c.pause}; !slices.Equal(got, want) {
+				t.Errorf("%s: sent after %v, want %v", name, got, want)
+			}
+			time.Sleep(time.Nanosecond)
+			if lines := linesOf(rt); lines != 0 {
+				t.Errorf("%s: after the pause %d lines are left", name, lines)
+			}
+		})
+	}
+}
+
+// TestTransportForgetsPauses without another request, and a longer pause replaces a shorter one
+// only.
+func TestTransportForgetsPauses(t *testing.T) { synctest.Test(t, testTransportForgetsPauses) }
+
+func testTransportForgetsPauses(t *testing.T) {
+	l := newLimiter(t, weir.Policy{Name: "provider", Limits: []weir.Limit{weir.PerSecond(100, "path")}})
+	rt := NewTransport(new(provider), l, By{"path": func(r *http.Request) (string, error) { return r.URL.Path, nil }})
+	q := &rt.(*transport).queue
+	for i := range 50 {
+		q.pause(fmt.Sprint(i), time.Duration(i)*time.Second)
+		q.pause(fmt.Sprint(i), time.Duration(50-i)*time.Second)
+	}
+	for second := range 52 {
+		want := 0
+		for i := range 50 {
+			if max(i, 50-i) > second {
+				want++
+			}
+		}
+		if got := linesOf(rt); got != want {
+			t.Errorf("after %ds %d pauses are left, want %d", second, got, want)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+	}
+}
+
+// TestTransportPauseBeyondTheDeadline fails waiting requests as soon as the pause is known.
+func TestTransportPauseBeyondTheDeadline(t *testing.T) {
+	synctest.Test(t, testTransportPauseBeyondTheDeadline)
+}
+
+func testTransportPauseBeyondTheDeadline(t *testing.T) {
+	start := time.Now()
+	p := &provider{answer: func(int, *http.Request) *http.Response { return reply(429, "Retry-After", "60") }}
+	rt := NewTransport(p, newLimiter(t, perSecond(1)), nil)
+	rt.(*transport).base = delay{p, time.Second / 2}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	go call(t.Context(), rt, "/", nil)
+	synctest.Wait()
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			_, err := call(ctx, rt, "/", nil)
+			if !errors.Is(err, weir.ErrDeadline) || !strings.Contains(err.Error(), "Retry-After") {
+				t.Errorf("%v, want ErrDeadline because of Retry-After", err)
+			}
+		})
+	}
+	all.Wait()
+	if got := time.Since(start); got != time.Second/2 || len(p.at) != 1 {
+		t.Errorf("the errors came after %v with %d sent, want 500ms and 1", got, len(p.at))
+	}
+}
+
+// delay answers after a time.
+type delay struct {
+	http.RoundTripper
+	by time.Duration
+}
+
+func (d delay) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(d.by)
+	return d.RoundTripper.RoundTrip(r)
+}
+
+// TestTransportRetries by the option alone, a bounded number of times, and only a body that can
+// be replayed. Each request takes a unit, and only the last response stays open.
+func TestTransportRetries(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts   []TransportOption
+		body   io.Reader
+		busy   int // responses with 429
+		sent   int
+		status int
+	}{
+		"no option":     {nil, nil, 1, 1, 429},
+		"0":             {[]TransportOption{Retry(0)}, nil, 1, 1, 429},
+		"no body":       {[]TransportOption{Retry(3)}, nil, 2, 3, 200},
+		"http.NoBody":   {[]TransportOption{Retry(3)}, http.NoBody, 2, 3, 200},
+		"GetBody":       {[]TransportOption{Retry(3)}, strings.NewReader("order"), 2, 3, 200},
+		"bounded":       {[]TransportOption{Retry(3)}, strings.NewReader("order"), 9, 4, 429},
+		"not to replay": {[]TransportOption{Retry(3)}, io.MultiReader(strings.NewReader("order")), 2, 1, 429},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			p := &provider{answer: func(n int, _ *http.Request) *http.Response {
+				if n <= c.busy {
+					return reply(429, "Retry-After", "10")
+				}
+				return reply(200)
+			}}
+			l := newLimiter(t, weir.Policy{Name: "provider", Limits: []weir.Limit{weir.PerHour(100)}})
+			status, err := call(t.Context(), NewTransport(p, l, nil, c.opts...), "/", c.body)
+			if status != c.status || err != nil || p.open != 0 || used(t, l)[0] != int64(c.sent) {
+				t.Errorf("%s: status %d, %v, %d open bodies, %d charged; want %d, %d charged", name, status, err, p.open, used(t, l)[0], c.status, c.sent)
+			}
+			for i, at := range p.sent(start) {
+				if want := time.Duration(i) * 10 * time.Second; at != want || p.bodies[i] != p.bodies[0] {
+					t.Errorf("%s: request %d was sent after %v with body %q; want %v, %q", name, i+1, at, p.bodies[i], want, p.bodies[0])
+				}
+			}
+			if c.body != nil && c.body != http.NoBody && p.bodies[0] != "order" {
+				t.Errorf("%s: sent %q", name, p.bodies[0])
+			}
+		})
+	}
+}
+
+// TestTransportRetryWithinTheDeadline: the caller gets the 429 immediately if its deadline is
+// before the end of the pause, with a body that can be read.
+func TestTransportRetryWithinTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		p := &provider{answer: func(int, *http.Request) *http.Response { return reply(429, "Retry-After", "60") }}
+		rt := NewTransport(p, newLimiter(t, perSecond(1)), nil, Retry(5))
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		r, err := rt.RoundTrip(must.Get(http.NewRequestWithContext(ctx, "GET", "http://provider.example", nil))(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := must.Get(io.ReadAll(r.Body))(t)
+		r.Body.Close()
+		if r.StatusCode != 429 || string(body) != "answer" || time.Since(start) != 0 || p.open != 0 {
+			t.Errorf("status %d, body %q after %v, %d open", r.StatusCode, body, time.Since(start), p.open)
+		}
+	})
+}
+
+// atOnce2 allows 2 at once for at most a minute.
+var atOnce2 = weir.Policy{Name: "provider", Limits: []weir.Limit{weir.AtOnce(2, time.Minute).Named("running"), weir.PerHour(100).Named("hour")}}
+
+// TestTransportHoldsUntilTheBodyIsClosed: the next request is sent at that instant, also with a
+// deadline before the end of the longest hold.
+func TestTransportHoldsUntilTheBodyIsClosed(t *testing.T) {
+	synctest.Test(t, testTransportHoldsUntilTheBodyIsClosed)
+}
+
+func testTransportHoldsUntilTheBodyIsClosed(t *testing.T) {
+	p, start := new(provider), time.Now()
+	l := newLimiter(t, atOnce2)
+	rt := NewTransport(p, l, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	get := func() (*http.Response, error) {
+		return rt.RoundTrip(must.Get(http.NewRequestWithContext(ctx, "GET", "http://provider.example", nil))(t))
+	}
+	first := must.Get(get())(t)
+	second := must.Get(get())(t)
+	io.ReadAll(first.Body)
+	time.AfterFunc(7*time.Second+time.Millisecond, func() { first.Body.Close(); first.Body.Close() })
+	third := must.Get(get())(t)
+	if got := used(t, l); got[0] != 2 || got[1] != 3 || !slices.Equal(p.sent(start), []time.Duration{0, 0, 7*time.Second + time.Millisecond}) {
+		t.Errorf("%v count, sent after %v; want 2 held and the third when the first is closed", got, p.sent(start))
+	}
+	if _, err := get(); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 30*time.Second {
+		t.Errorf("while two are open: %v after %v; want the deadline", err, time.Since(start))
+	}
+	second.Body.Close()
+	third.Body.Close()
+	if got := used(t, l); got[0] != 0 || got[1] != 3 || linesOf(rt) != 0 {
+		t.Errorf("%v count and %d lines are left, want 0 held and 3 in the hour", got, linesOf(rt))
+	}
+}
+
+// TestTransportEndsHolds of round trips that failed, and before it waits for a retry. The end of
+// a hold of another process is noticed within a second.
+func TestTransportEndsHolds(t *testing.T) { synctest.Test(t, testTransportEndsHolds) }
+
+func testTransportEndsHolds(t *testing.T) {
+	l := newLimiter(t, atOnce2)
+	p := &provider{answer: func(n int, _ *http.Request) *http.Response {
+		switch n {
+		case 1:
+			return nil
+		case 2:
+			return reply(503, "Retry-After", "5")
+		}
+		return reply(200)
+	}}
+	rt := NewTransport(p, l, nil, Retry(1))
+	if _, err := call(t.Context(), rt, "/", nil); err == nil || used(t, l)[0] != 0 {
+		t.Errorf("a failed round trip: %v, %d held", err, used(t, l)[0])
+	}
+	go func() {
+		time.Sleep(time.Second)
+		if got := used(t, l)[0]; got != 0 {
+			t.Errorf("while a retry waits %d are held", got)
+		}
+	}()
+	if status, err := call(t.Context(), rt, "/", nil); status != 200 || err != nil {
+		t.Errorf("the retry: %d, %v", status, err)
+	}
+	var held []*weir.Reservation
+	for range 2 {
+		r, _, err := l.Reserve(t.Context(), weir.K(), weir.Request{N: 1})
+		must.Do(t, err)
+		held = append(held, r)
+	}
+	start := time.Now()
+	time.AfterFunc(3*time.Second/2, func() { held[0].Done(t.Context()) })
+	if status, err := call(t.Context(), rt, "/", nil); status != 200 || err != nil || time.Since(start) != 2*time.Second {
+		t.Errorf("another process: %d, %v after %v; want 200 after 2s", status, err, time.Since(start))
+	}
+}
+
+// TestTransportKeepsSwitchedConnections: the body of a 101 is a connection.
+func TestTransportKeepsSwitchedConnections(t *testing.T) {
+	l := newLimiter(t, atOnce2)
+	var written bytes.Buffer
+	base := roundTripper(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 101, Body: struct {
+			io.Reader
+			io.Writer
+			io.Closer
+		}{strings.NewReader("answer"), &written, io.NopCloser(nil)}}, nil
+	})
+	r := must.Get(NewTransport(base, l, nil).RoundTrip(httptest.NewRequest("GET", "http://provider.example", nil)))(t)
+	conn, ok := r.Body.(io.ReadWriteCloser)
+	if !ok {
+		t.Fatalf("the body is a %T", r.Body)
+	}
+	io.WriteString(conn, "hello")
+	held := used(t, l)[0]
+	conn.Close()
+	if written.String() != "hello" || held != 1 || used(t, l)[0] != 0 {
+		t.Errorf("wrote %q, %d held before and %d after Close", written.String(), held, used(t, l)[0])
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestTransportWithoutTheStore returns its error, or sends by option, except while it is full.
+// Bad input is an error in any case.
+func TestTransportWithoutTheStore(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		down bool // SendWhenDown sends
+	}{
+		{weir.ErrUnavailable, true},
+		{weir.ErrOutcomeUnknown, true},
+		{weir.ErrFull, false},
+		{weir.ErrOverflow, false},
+		{engine.Input("units", "trouble"), false},
+	} {
+		for _, option := range []bool{false, true} {
+			var log bytes.Buffer
+			store, p := weirtest.NewFaulty(weir.NewMemory()), new(provider)
+			store.Break(func(context.Context, func()) error { return c.err })
+			var opts []TransportOption
+			if option {
+				opts = []TransportOption{SendWhenDown(nil), SendWhenDown(slog.New(slog.NewTextHandler(&log, nil)))}
+			}
+			rt := NewTransport(p, newLimiter(t, perSecond(1), weir.WithEngine(store)), nil, opts...)
+			want, lines := 0, 0
+			for range 2 {
+				body := &closable{Reader: strings.NewReader("order")}
+				_, err := call(t.Context(), rt, "/", body)
+				if sends := option && c.down; sends {
+					want, lines = 2, 2
+				} else if !errors.Is(err, c.err) || body.closed != 1 {
+					t.Errorf("%v, option %t: got %v, body closed %d times", c.err, option, err, body.closed)
+				}
+			}
+			store.Restore()
+			call(t.Context(), rt, "/", nil)
+			if got := strings.Count(log.String(), "\n"); len(p.at) != want+1 || got != lines {
+				t.Errorf("%v, option %t: %d sent, the log has\n%swant %d sent and %d lines", c.err, option, len(p.at), log.String(), want+1, lines)
+			}
+		}
+	}
+}
+
+// TestTransportMistakesPanic when the transport is made.
+func TestTransportMistakesPanic(t *testing.T) {
+	counts := perSecond(1)
+	counts.Mode = weir.CountDenied
+	for want, f := range map[string]func(){
+		"weirhttp: NewTransport needs a limiter made with weir.New, or the rule of an enforce.Set":                                                func() { NewTransport(nil, nil, nil) },
+		`weirhttp: NewTransport: policy "search" needs a value for "ip"; it counts by ["ip"]`:                                                     func() { NewTransport(nil, newLimiter(t, search), nil) },
+		`weirhttp: NewTransport: policy "provider" has the mode CountDenied, so each try of a waiting request would be charged; use AllOrNothing`: func() { NewTransport(nil, newLimiter(t, counts), nil) },
+		"weirhttp: Retry takes 0 or more": func() { Retry(-1) },
+	} {
+		if got := must.Panic(f); got != want {
+			t.Errorf("panic %v, want %q", got, want)
+		}
+	}
+}
+
+// TestTransportWithARealServer: the errors pass http.Client, the request stays as it was, and
+// idle connections are closed.
+func TestTransportWithARealServer(t *testing.T) {
+	var mu sync.Mutex
+	served := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		served++
+		n := served
+		mu.Unlock()
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case n == 50:
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(503)
+		case n > 51:
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(429)
+		default:
+			w.Write(body)
+		}
+	}))
+	defer s.Close()
+	l := newLimiter(t, weir.Policy{Name: "provider", Limits: []weir.Limit{weir.AtOnce(4, time.Minute), weir.PerHour(52)}})
+	client := &http.Client{Transport: NewTransport(s.Client().Transport, l, nil, Retry(1)), Timeout: time.Minute}
+	post := func() (*http.Response, string, error) {
+		r := must.Get(http.NewRequest("POST", s.URL, strings.NewReader("order")))(t)
+		before := r.Header.Clone()
+		response, err := client.Do(r)
+		if fmt.Sprint(r.Header) != fmt.Sprint(before) {
+			t.Errorf("the header became %v", r.Header)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		return response, string(body), err
+	}
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			for range 5 {
+				if r, body, err := post(); err != nil || r.StatusCode != 200 || body != "order" {
+					t.Errorf("%v, %q, %v", r, body, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if r, _, err := post(); err != nil || r.StatusCode != 429 {
+		t.Errorf("%v, %v; want the 429 of the server, because its pause outlasts the deadline", r, err)
+	}
+	if _, _, err := post(); !errors.Is(err, weir.ErrDeadline) || served != 52 {
+		t.Errorf("%v, %d served; want ErrDeadline and 52", err, served)
+	}
+	if held := used(t, l); held[0] != 0 || held[1] != 52 {
+		t.Errorf("%v count, want 0 held and 52", held)
+	}
+	client.CloseIdleConnections()
+	p := new(provider)
+	(&http.Client{Transport: NewTransport(p, l, nil)}).CloseIdleConnections()
+	(&http.Client{Transport: NewTransport(roundTripper(nil), l, nil)}).CloseIdleConnections()
+	if p.idle != 1 {
+		t.Errorf("CloseIdleConnections reached the base %d times, want once", p.idle)
+	}
+}
