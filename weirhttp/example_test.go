@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -178,4 +179,43 @@ func ExampleExempt() {
 	// 203.0.113.9 200
 	// 198.51.100.7 200
 	// 198.51.100.7 429
+}
+
+// How do I call an API that answers 429, without a backoff loop?
+func ExampleNewTransport() {
+	provider := httptest.NewServer(newProvider())
+	defer provider.Close()
+
+	// The provider allows 10 in a second. A few less leave room for other programs.
+	limiter, err := weir.New(weir.Policy{Name: "provider", Limits: []weir.Limit{weir.PerSecond(8)}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := &http.Client{
+		Transport: weirhttp.NewTransport(nil, limiter, nil, weirhttp.Retry(3)),
+		Timeout:   30 * time.Second, // the waits included
+	}
+	for range 3 {
+		response, err := client.Get(provider.URL)
+		if err != nil {
+			log.Fatal(err) // wraps weir.ErrDeadline if the wait would be longer than 30 seconds
+		}
+		fmt.Println(response.Status)
+		response.Body.Close()
+	}
+	// Output:
+	// 200 OK
+	// 200 OK
+	// 200 OK
+}
+
+// newProvider returns an API that is busy at first.
+func newProvider() http.Handler {
+	var calls atomic.Int64
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if calls.Add(1) == 1 {
+			w.Header().Set("Retry-After", "0") // seconds
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	})
 }

@@ -93,3 +93,15 @@ func TestExemptReportsFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestExemptOfAWidePrefix: a client that is counted by a prefix is exempt with all of it only.
+func TestExemptOfAWidePrefix(t *testing.T) {
+	client := ClientIP(IPv6Prefix(48))
+	for text, want := range map[string]bool{"2001:db8:1::/64": false, "2001:db8:1::/48": true, "2001:db8::/32": true} {
+		h := Middleware(newLimiter(t, search), By{"ip": client}, Exempt(client, netip.MustParsePrefix(text)))(new(served))
+		r := get(h, from("[2001:db8:1::1]:1"))
+		if got := r.Header.Get("RateLimit-Policy") == ""; got != want {
+			t.Errorf("%s: exempt %t, want %t", text, got, want)
+		}
+	}
+}
