@@ -2,6 +2,8 @@ package weirgrpc
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -10,30 +12,43 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/enforce"
-	"github.com/weirlimit/weir/internal/testkit/must"
-	"github.com/weirlimit/weir/policy"
+	"github.com/weirlimit/weir/engine"
 )
+
+// rule is the rule of a policy file that a reload replaces. The rules of package enforce are
+// those of its tests, because their YAML would be a dependency of this module.
+type rule struct{ weir.Decider }
+
+// gone is a rule whose policy the file no longer has.
+type gone struct{}
+
+var errGone = errors.New(`weir: no policy "calls"`)
+
+func (gone) Compiled() *engine.Compiled { return nil }
+func (gone) CheckNames([]string) error  { return errGone }
+func (gone) DecideFor(context.Context, map[string]string, weir.Request) (o weir.Outcome, err error) {
+	return o, errGone
+}
+func (gone) ReserveFor(context.Context, map[string]string, weir.Request) (r *weir.Reservation, o weir.Outcome, err error) {
+	return r, o, errGone
+}
 
 // TestReloadThatNoLongerFitsIsInternal: a reload of the file may change the dimensions or remove
 // the policy. No client can mend that, so it is not INVALID_ARGUMENT, also with AllowWhenDown.
 // The log has the policy and the next step.
 func TestReloadThatNoLongerFitsIsInternal(t *testing.T) {
-	parse := func(policies string) *policy.File {
-		return must.Get(policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n"+policies)))(t)
-	}
-	for policies, want := range map[string]string{
-		"  calls: {limit: 9 per minute per user}\n":   `no dimension \"tenant\"`,
-		"  other: {limit: 9 per minute per tenant}\n": `no policy \"calls\"`,
+	perUser := weir.PerHour(9, "user")
+	for want, next := range map[string]weir.Decider{
+		`no dimension \"tenant\"`: newLimiter(t, nil, perUser),
+		`no policy \"calls\"`:     gone{},
 	} {
 		var log bytes.Buffer
-		set := must.Get(enforce.New(parse("  calls: {limit: 9 per minute per tenant}\n"), weir.NewMemory()))(t)
-		intercept := Unary(set.Rule("calls"), byTenant, AllowWhenDown(), ErrorLog(slog.New(slog.NewTextHandler(&log, nil))))
-		conn := serveWith(t, intercept)
+		r := &rule{newLimiter(t, nil, perTenant(9))}
+		conn := serveWith(t, Unary(r, byTenant, AllowWhenDown(), ErrorLog(slog.New(slog.NewTextHandler(&log, nil)))))
 		if _, err := once(as("acme"), conn, "hi"); err != nil {
 			t.Fatal(err)
 		}
-		must.Do(t, set.Reload(parse(policies)))
+		r.Decider = next
 		_, err := once(as("acme"), conn, "hi")
 		if s := status.Convert(err); s.Code() != codes.Internal || strings.Contains(s.Message(), "tenant") {
 			t.Errorf("after the reload %v, want INTERNAL without the cause", err)

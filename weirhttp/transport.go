@@ -299,7 +299,8 @@ const holdPoll = time.Second
 // attempt attempts the unit. denied is nil if the request may be sent, or after an error.
 func (p *passage) attempt() (denied *denial, err error) {
 	if rules := p.limiter.Compiled(); rules != nil && rules.Mode == weir.CountDenied {
-		return nil, p.keys.Fault("policy %q has the mode CountDenied since a reload, so each try of a waiting request would be charged; use all or nothing", rules.Name)
+		return nil, p.keys.Fault("policy %q has the mode CountDenied since a reload, "+
+			"so each try of a waiting request would be charged; use all or nothing", rules.Name)
 	}
 	releases := p.queue.countReleases()
 	held, o, err := p.keys.Attempt(p.ctx, p.values, 1, false)
