@@ -41,7 +41,7 @@ func (m *middleware) handle(w http.ResponseWriter, r *http.Request, next http.Ha
 		return
 	}
 	recorder := &statusRecorder{ResponseWriter: w}
-	status := http.StatusInternalServerError // of a handler that panics
+	status := http.StatusInternalServerError // unless the handler returns
 	defer func() {
 		if recorder.status != 0 {
 			status = recorder.status

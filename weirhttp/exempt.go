@@ -12,11 +12,12 @@ import (
 // they are neither counted nor given header fields. client is a function of [ClientIP], best
 // the one of the key, because it knows the trusted proxies:
 //
-//	client := weirhttp.ClientIP(weirhttp.TrustedProxies(proxies))
-//	limit := weirhttp.Middleware(limiter, weirhttp.By{"ip": client}, weirhttp.Exempt(client, office))
+//	client := weirhttp.ClientIP(weirhttp.TrustedProxies(netip.MustParsePrefix("10.0.0.0/24")))
+//	exempt := weirhttp.Exempt(client, netip.MustParsePrefix("203.0.113.0/24"))
+//	perIP := weirhttp.Middleware(limiter, weirhttp.By{"ip": client}, exempt)
 //
-// The policy may count by something else than addresses. A forged X-Forwarded-For exempts
-// nobody, because ClientIP believes only trusted proxies. But behind a proxy that is not
+// The policy may count by something else than addresses. A forged X-Forwarded-For has
+// no effect, because ClientIP reads it from trusted proxies only. But behind a proxy that is not
 // trusted every client has the address of the proxy, and a range with it exempts them all.
 //
 // An IPv6 client is exempt if the whole prefix by which it is counted is in a range. Several

@@ -1,4 +1,4 @@
-// Package weirhttp applies a weir.Limiter, or a rule of a policy file, to HTTP handlers.
+// Package weirhttp applies a weir.Limiter, or a rule of a policy file, to HTTP handlers and clients.
 //
 //	perIP := weirhttp.Middleware(limiter, weirhttp.By{"ip": weirhttp.ClientIP()})
 //	http.ListenAndServe(addr, perIP(handler))
@@ -16,7 +16,7 @@
 // your [TrustedProxies]. When no decision is possible the request is rejected with 503,
 // unless [AllowWhenDown] is set.
 //
-// A client that must wait before it sends a request calls Limiter.Wait itself.
+// A client that keeps to a limit of its own, and to the 429 of a server, uses [NewTransport].
 //
 // A proxy that needs decisions over the network uses `weir serve` and its /gate.
 package weirhttp

@@ -32,14 +32,14 @@ type line struct {
 // denial is an answer of the limiter.
 type denial struct {
 	decision weir.Decision
-	next     time.Time // of the next attempt
+	next     time.Time // the instant of the next attempt
 	isFirm   bool      // no attempt before next can succeed
 	releases int       // ends of holds before the attempt
 }
 
 // waiter is one waiting request.
 type waiter struct {
-	wake        chan struct{} // of capacity 1: something changed
+	wake        chan struct{} // holds one signal
 	deadline    time.Time
 	hasDeadline bool
 }
@@ -159,8 +159,8 @@ func (q *queue) turn(key string, w *waiter) (time.Duration, error) {
 	return max(0, time.Until(next)), nil
 }
 
-// deny sets the answer that the first request of a line got. Those behind it whose deadline is
-// before the next attempt need not wait for their turn.
+// deny sets the answer that the first request of a line got. Requests behind it whose
+// deadline is before the next attempt need not wait for their turn.
 func (q *queue) deny(key string, denied *denial) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

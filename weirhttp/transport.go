@@ -91,8 +91,8 @@ type TransportOption func(*transport)
 // Retry sends a request again after status 429 or 503 with Retry-After, when the pause is over
 // and its unit is granted, up to times times. That is safe for every method, because the server
 // has not served the request. A request with a body is sent again only if it has GetBody, as
-// those of http.NewRequest from bytes and strings. The caller gets the last response; it gets
-// that of the first attempt too if the wait would outlast the deadline.
+// those of http.NewRequest from bytes and strings. The caller gets the last response: immediately,
+// if the wait for another attempt would outlast the deadline or no decision can be made.
 //
 // Retry panics if times is below 0. Default: 0.
 func Retry(times int) TransportOption {
@@ -104,7 +104,8 @@ func Retry(times int) TransportOption {
 
 // SendWhenDown sends requests uncounted while the store cannot decide, as [AllowWhenDown] passes
 // them. A full store (ErrFull) decides. log has a line when requests begin to be sent uncounted,
-// and one when they are decided again; nil is slog.Default().
+// and one when they are decided again, and a line for each hold that could not be ended. nil is
+// slog.Default().
 // Default: such requests fail with the limiter's error.
 func SendWhenDown(log *slog.Logger) TransportOption {
 	return func(t *transport) {
@@ -166,7 +167,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err := p.wait(); err != nil {
 			closeBody(sent.Body)
 			if p.ctx.Err() == nil {
-				return response, nil // better than an error: it says what the server wants
+				return response, nil // more useful than an error: it has the Retry-After
 			}
 			closeBody(response.Body)
 			return nil, err
@@ -242,7 +243,7 @@ type passage struct {
 	*transport
 	ctx    context.Context
 	values map[string]string
-	key    string            // of the values
+	key    string            // made of the values
 	held   *weir.Reservation // the unit that a concurrency limit holds for the request
 }
 
@@ -368,7 +369,7 @@ func (p *passage) holdUntilClosed(r *http.Response) *http.Response {
 	}
 	body := &heldBody{ReadCloser: r.Body, end: sync.OnceFunc(p.end)}
 	r.Body = body
-	if w, ok := body.ReadCloser.(io.Writer); ok { // of a connection that switched protocols
+	if w, ok := body.ReadCloser.(io.Writer); ok { // the connection switched protocols
 		r.Body = struct {
 			*heldBody
 			io.Writer

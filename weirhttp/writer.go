@@ -79,7 +79,7 @@ func (w *statusRecorder) writer() http.ResponseWriter {
 // flusher is the Flusher of a statusRecorder.
 type flusher struct{ w *statusRecorder }
 
-// Flush sends what was written. An error cannot be returned; later writes return it.
+// Flush sends the written part of the body. An error cannot be returned; later writes return it.
 func (f flusher) Flush() { f.w.FlushError() }
 
 // recordedHijacker is the Hijacker of a statusRecorder.
