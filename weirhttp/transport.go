@@ -85,7 +85,7 @@ func NewTransport(base http.RoundTripper, limiter weir.Decider, by By, opts ...T
 	return t
 }
 
-// TransportOption adjusts NewTransport.
+// TransportOption sets one property of [NewTransport]. A nil TransportOption changes nothing.
 type TransportOption func(*transport)
 
 // Retry sends a request again after status 429 or 503 with Retry-After, when the pause is over
@@ -103,13 +103,16 @@ func Retry(times int) TransportOption {
 }
 
 // SendWhenDown sends requests uncounted while the store cannot decide, as [AllowWhenDown] passes
-// them. A full store (ErrFull) decides. log has a line when requests begin to be sent uncounted,
-// and one when they are decided again, and a line for each hold that could not be ended. nil is
-// slog.Default().
+// them. A full store (ErrFull) decides. The log has a line when requests begin to be sent
+// uncounted, and one when they are decided again.
 // Default: such requests fail with the limiter's error.
-func SendWhenDown(log *slog.Logger) TransportOption {
+func SendWhenDown() TransportOption { return func(t *transport) { t.sendWhenDown = true } }
+
+// TransportErrorLog sets the logger for requests that SendWhenDown sends uncounted, and for
+// holds that could not be ended (weir.KindConcurrency). slog.New(slog.DiscardHandler) silences
+// it. Default, also for nil: slog.Default().
+func TransportErrorLog(log *slog.Logger) TransportOption {
 	return func(t *transport) {
-		t.sendWhenDown = true
 		if log != nil {
 			t.log = log
 		}

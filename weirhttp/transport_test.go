@@ -632,7 +632,7 @@ func TestTransportWithoutTheStore(t *testing.T) {
 			store.Break(func(context.Context, func()) error { return c.err })
 			var opts []TransportOption
 			if option {
-				opts = []TransportOption{SendWhenDown(nil), SendWhenDown(slog.New(slog.NewTextHandler(&log, nil)))}
+				opts = []TransportOption{nil, SendWhenDown(), TransportErrorLog(slog.New(slog.NewTextHandler(&log, nil))), TransportErrorLog(nil)}
 			}
 			rt := NewTransport(p, newLimiter(t, perSecond(1), weir.WithEngine(store)), nil, opts...)
 			want, lines := 0, 0
