@@ -26,6 +26,8 @@ import (
 //
 // Exempt panics if client is nil, or if a range is invalid, holds every address, or is an IPv6
 // range longer than /64: a client has all addresses of its /64. One address is its /32 or /64.
+//
+// Default: no client is exempt.
 func Exempt(client ValueFunc, ranges ...netip.Prefix) Option {
 	if client == nil {
 		panic("weirhttp: Exempt: the function of the client's address is nil; pass that of ClientIP")

@@ -2,7 +2,6 @@ package weirhttp
 
 import (
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -14,7 +13,7 @@ import (
 // TestExemptBehindAProxy: the client's address counts as it does in the key. An address that a
 // client forges exempts nobody, and neither does that of the proxy.
 func TestExemptBehindAProxy(t *testing.T) {
-	client := ClientIP(TrustedProxies(netip.MustParsePrefix("10.0.0.0/8")), Logger(slog.New(slog.DiscardHandler)))
+	client := ClientIP(TrustedProxies(netip.MustParsePrefix("10.0.0.0/8")))
 	office := []netip.Prefix{
 		netip.MustParsePrefix("203.0.113.0/24"),
 		netip.MustParsePrefix("::ffff:198.51.100.7/128"),
