@@ -56,6 +56,9 @@ func (l *Limiter) CheckNames(names []string) error {
 		values[name] = "any" // only the names count
 	}
 	_, err := l.Key(values)
+	if err == nil && len(values) != len(names) {
+		return engine.Input("key", "a name is given twice in %q", names)
+	}
 	return err
 }
 

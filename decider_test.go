@@ -83,6 +83,7 @@ func TestDeciderBadInput(t *testing.T) {
 		"a zero limiter":  {decide(new(Limiter), both, Request{N: 1}), "weir.New"},
 		"names missing":   {l.CheckNames([]string{"user"}), `needs a value for "tenant"`},
 		"names unknown":   {l.CheckNames([]string{"user", "tenant", "ip"}), `no dimension "ip"`},
+		"names twice":     {l.CheckNames([]string{"user", "tenant", "user"}), "twice"},
 		"names of nil":    {(*Limiter)(nil).CheckNames(nil), "weir.New"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.says) {

@@ -48,7 +48,7 @@ type InputError = engine.InputError
 // [ErrInput].
 type PolicyError struct {
 	Policy  string
-	Limit   string // name of the limit, or #1, #2, … if it has none; "" when the policy itself is wrong
+	Limit   string // name of the limit, or #1, #2, … if one of several has none; "" when the policy itself is wrong
 	Field   string // field of Policy or Limit
 	Problem string // the mistake and the valid values
 }

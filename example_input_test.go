@@ -27,7 +27,7 @@ func Example_whatIsBadInput() {
 	// Output:
 	// weir: policy "search", limit "minute": MinInterval: 1h0m0s is longer than the window of 1m0s (R5)
 	// true weir: bad number of units: -1; use 0 to 2251799813685247
-	// true weir: bad key: policy "search" counts by ["ip"], so its keys have 1 values; this one has 2
+	// true weir: bad key: policy "search" counts by ["ip"], and this key has 2 values; pass weir.K(ip)
 }
 
 // R14: no. Keys are tuples of opaque bytes, not joined strings.

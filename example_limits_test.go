@@ -257,7 +257,7 @@ func Example_whichValueOfAKeyIsWhich() {
 	fmt.Println(err)
 	// Output:
 	// allowed: 9 left <nil>
-	// weir: bad key: policy "push" counts by ["tenant" "teacher"], so its keys have 2 values; this one has 1
+	// weir: bad key: policy "push" counts by ["tenant" "teacher"], and this key has 1 value; pass weir.K(tenant, teacher), in this order
 	// weir: policy "push": Dimensions: missing; the limits count by 2 dimensions, so declare the order of the values in K, such as Dimensions: []string{"teacher", "tenant"}
 }
 

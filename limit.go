@@ -56,8 +56,8 @@ func Calendar(n int64, period Period, zone string, by ...string) Limit {
 // Named returns the limit with a name, [a-z0-9][a-z0-9._-]{0,63}. Histories belong to it (R12).
 //
 // The sole limit of a policy needs none: it is called "limit". One of several without a name is
-// called by its window and its dimensions, in the order of the policy, such as
-// minute-tenant-teacher, 30m-teacher, at-once-user or, without dimensions, day. So another
+// called by its window and its dimensions, sorted, such as minute-teacher-tenant, 30m-teacher,
+// at-once-user or, without dimensions, day. So another
 // window, another dimension or the second limit of a policy renames such a limit, and its
 // histories begin empty. Equal names, and those above 64 bytes, are an error of [New].
 func (l Limit) Named(name string) Limit {
@@ -79,7 +79,7 @@ const soleLimit = "limit"
 // are not changed.
 func (p Policy) named() Policy {
 	p.Limits = slices.Clone(p.Limits)
-	if p.Dimensions == nil {
+	if len(p.Dimensions) == 0 {
 		p.Dimensions = p.counted()
 	}
 	for i := range p.Limits {
@@ -89,7 +89,7 @@ func (p Policy) named() Policy {
 		case len(p.Limits) == 1:
 			l.Name = soleLimit
 		default:
-			l.Name = l.nameIn(p.Dimensions)
+			l.Name = l.defaultName()
 		}
 	}
 	return p
@@ -107,15 +107,10 @@ func (p *Policy) counted() (dimensions []string) {
 	return dimensions
 }
 
-// nameIn returns the name of an unnamed limit of a policy with these dimensions: the window and
-// the dimensions of the limit.
-func (l *Limit) nameIn(dimensions []string) string {
-	words := []string{l.windowWord()}
-	for _, dim := range dimensions {
-		if slices.Contains(l.By, dim) {
-			words = append(words, dim)
-		}
-	}
+// defaultName returns the name of an unnamed limit among several: the window and the dimensions,
+// sorted, because the order of neither By nor Dimensions may move histories (R12).
+func (l *Limit) defaultName() string {
+	words := append([]string{l.windowWord()}, slices.Sorted(slices.Values(l.By))...)
 	return strings.Join(words, "-")
 }
 
@@ -156,9 +151,9 @@ func (p *Policy) dimensionsProblem() string {
 	case len(counted) > MaxDimensions || len(p.Dimensions) > MaxDimensions:
 		return fmt.Sprintf("the limits count by %d dimensions; %d are allowed",
 			max(len(counted), len(p.Dimensions)), MaxDimensions)
-	case p.Dimensions == nil && len(counted) <= 1:
+	case len(p.Dimensions) == 0 && len(counted) <= 1:
 		return ""
-	case p.Dimensions == nil:
+	case len(p.Dimensions) == 0:
 		return fmt.Sprintf("missing; the limits count by %d dimensions, so declare the order of the values in K, such as Dimensions: []string{%s}",
 			len(counted), quoteAll(counted))
 	}

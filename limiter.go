@@ -206,8 +206,10 @@ func (l *Limiter) Decide(ctx context.Context, key Key, r Request) (Decision, err
 // grant, such as time.Now().
 func (l *Limiter) Refund(ctx context.Context, key Key, at time.Time, n int64) (refunded int64, err error) {
 	c := Call{Limiter: l, Key: key, Op: engine.Refund, From: at, Request: Request{N: n}}
-	if n == 0 {
-		c.Op = engine.Peek // for its errors of bad input
+	if n == 0 { // takes nothing back, and the rest must be right all the same
+		if c.Request.N = 1; ctx == nil {
+			return 0, misuse.ErrNoContext
+		}
 		return 0, c.Check()
 	}
 	d, err := c.Do(ctx)

@@ -60,8 +60,8 @@ func TestR14BadInput(t *testing.T) {
 		"n lowest":           {failed(l.AllowN(ctx, k, math.MinInt64)), errUnits, "use 0 to 2251799813685247"},
 		"n > MaxUnits":       {failed(l.AllowN(ctx, k, MaxUnits+1)), errUnits, "2251799813685248"},
 		"no value":           {failed(l.Allow(ctx, K())), errKey, `["user"]`},
-		"two values":         {failed(l.Allow(ctx, K("a", "b"))), errKey, "this one has 2"},
-		"five values":        {failed(l.Allow(ctx, K("a", "b", "c", "d", "e"))), errKey, "this one has 5"},
+		"two values":         {failed(l.Allow(ctx, K("a", "b"))), errKey, "this key has 2 values; pass weir.K(user)"},
+		"five values":        {failed(l.Allow(ctx, K("a", "b", "c", "d", "e"))), errKey, "this key has 5 values"},
 		"long value":         {failed(l.Allow(ctx, K(strings.Repeat("x", MaxValueBytes+1)))), errKey, `"user" is 1025 bytes`},
 		"empty value":        {failed(l.Allow(ctx, K(""))), errKey, `"user" is empty`},
 		"wait, empty value":  {failed(l.Wait(ctx, K(""))), errKey, `"user" is empty`},
@@ -69,6 +69,7 @@ func TestR14BadInput(t *testing.T) {
 		"record n < 0":       {failed(l.Record(ctx, k, -1)), errUnits, ""},
 		"record too much":    {failed(l.Record(ctx, K("o"), 1)), ErrOverflow, `"user"`},
 		"refund n < 0":       {failed(l.Refund(ctx, k, at, -1)), errUnits, ""},
+		"refund 0, no grant": {failed(l.Refund(ctx, k, time.Time{}, 0)), errInstant, "such as the At of the grant's Decision"},
 		"refund before 1970": {failed(l.Refund(ctx, k, time.Time{}, 1)), errInstant, "such as the At of the grant's Decision"},
 		"refund of no grant": {call(Call{Op: engine.Refund, Request: Request{N: 1}}), errInstant, "such as the At of the grant's Decision"},
 		"refund with a TTL":  {call(Call{Op: engine.Refund, From: at, Request: Request{N: 1, TTL: time.Second}}), errRequest, "leave it out"},
@@ -116,6 +117,9 @@ func TestR14BadInput(t *testing.T) {
 		if c.err == nil || c.want != nil && !errors.Is(c.err, c.want) || !strings.Contains(c.err.Error(), c.says) {
 			t.Errorf("%s: got %v, want %v …%s…", name, c.err, c.want, c.says)
 		}
+	}
+	if n, err := l.Refund(ctx, k, at, 0); n != 0 || err != nil {
+		t.Errorf("a refund of 0: got %d, %v; want 0", n, err)
 	}
 	if d, err := l.Peek(ctx, k, 5); err != nil || !d.Allowed || d.ResetAfter != 0 {
 		t.Errorf("after all that: %+v %v, want untouched", d, err)

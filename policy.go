@@ -105,6 +105,9 @@ func (l Limit) problem() (field, problem string) {
 	if field, problem := l.periodProblem(); problem != "" {
 		return field, problem
 	}
+	if l.Kind == KindFixed && l.Period == NoPeriod && l.Window == 0 {
+		return "Period", "missing; a limit of kind KindFixed needs a period such as weir.Day, or a Window"
+	}
 	length, field, what := l.window(), "Window", "window"
 	if l.Kind == KindConcurrency {
 		field, what = "MaxHold", "longest hold"

@@ -62,7 +62,7 @@ func TestNewChecksEveryField(t *testing.T) {
 		{Policy{Name: "p", Dimensions: []string{"user", "ip"}, Limits: []Limit{PerMinute(1, "user")}}, "", "Dimensions", `no limit counts by "ip"`},
 		{Policy{Name: "p", Dimensions: []string{"user", "user"}, Limits: []Limit{PerMinute(1, "user")}}, "", "Dimensions", "twice"},
 		{Policy{Name: "p", Dimensions: []string{"user", "Ip"}, Limits: []Limit{PerMinute(1, "user")}}, "", "Dimensions", `dimension 2: "Ip": byte 1`},
-		{Policy{Name: "p", Dimensions: []string{}, Limits: []Limit{PerMinute(1, "user")}}, "", "Dimensions", `"user", which is not declared`},
+		{Policy{Name: "p", Dimensions: []string{}, Limits: []Limit{PerMinute(1, "user", "ip")}}, "", "Dimensions", "missing"},
 		{with(func(l *Limit) { l.Name = "é" }), "é", "Name", "byte 1"},
 		{with(func(l *Limit) { l.Max = -1 }), "l", "Max", "below 0"},
 		{with(func(l *Limit) { l.Max = MaxUnits + 1 }), "l", "Max", "above the largest"},
@@ -91,6 +91,7 @@ func TestNewChecksEveryField(t *testing.T) {
 			l.Kind, l.Window, l.MaxHold, l.MinInterval = KindConcurrency, 0, time.Second, 2*time.Second
 		}), "l", "MinInterval", "longer than the longest hold"},
 		{with(func(l *Limit) { l.Period = Day }), "l", "Period", "use KindFixed"},
+		{Policy{Name: "p", Limits: []Limit{Calendar(1, NoPeriod, "")}}, "limit", "Period", "missing; a limit of kind KindFixed needs a period"},
 		{with(func(l *Limit) { l.Kind, l.Zone = KindFixed, "Europe/Berlin" }), "l", "Zone", "without a Period"},
 		{with(func(l *Limit) { l.Kind, l.Anchor = KindFixed, 3 }), "l", "Anchor", "without a Period"},
 		{with(func(l *Limit) { l.Kind, l.Period = KindFixed, Day }), "l", "Window", "beside the period day"},
@@ -160,7 +161,7 @@ func TestDimensions(t *testing.T) {
 }
 
 // TestConstructors: a constructor makes the same limit as the fields, and the name of one among
-// several follows from its window and the order of the dimensions, not from that of By.
+// several follows from its window and its dimensions in any order.
 func TestConstructors(t *testing.T) {
 	by := []string{"teacher", "tenant"}
 	for _, c := range []struct {
@@ -168,7 +169,7 @@ func TestConstructors(t *testing.T) {
 		name       string
 	}{
 		{PerSecond(1), Limit{Max: 1, Window: time.Second}, "second"},
-		{PerMinute(10, by...).Apart(3 * time.Second), Limit{Max: 10, Window: time.Minute, MinInterval: 3 * time.Second, By: by}, "minute-tenant-teacher"},
+		{PerMinute(10, by...).Apart(3 * time.Second), Limit{Max: 10, Window: time.Minute, MinInterval: 3 * time.Second, By: by}, "minute-teacher-tenant"},
 		{PerHour(1, "teacher"), Limit{Max: 1, Window: time.Hour, By: by[:1]}, "hour-teacher"},
 		{PerDay(1), Limit{Max: 1, Window: 24 * time.Hour}, "day"},
 		{Per(100, 30*time.Minute, "tenant"), Limit{Max: 100, Window: 30 * time.Minute, By: by[1:]}, "30m-tenant"},

@@ -12,8 +12,7 @@ import (
 // [weir.Decider], so middleware and transports take it:
 //
 //	set, err := enforce.Open("weir.yaml", weir.NewMemory())
-//	by := weirhttp.By{"tenant": weirhttp.Header("Tenant"), "plan": weirhttp.Header("Plan")}
-//	limit := weirhttp.Middleware(set.Rule("api"), by)
+//	limit := weirhttp.Middleware(set.Rule("api"), weirhttp.By{"tenant": weirhttp.Header("Tenant")})
 //
 // A call of a policy that the file does not have returns an error that wraps [ErrNoPolicy].
 type Rule struct {
@@ -22,7 +21,8 @@ type Rule struct {
 }
 
 // Rule returns the policy of that name. An unknown name is an error of the Rule's calls, because
-// a later file may have it.
+// a later file may have it. Middleware and transports panic for it: a program needs the policies
+// it names when it starts.
 func (s *Set) Rule(name string) *Rule { return &Rule{s, name} }
 
 // now returns the rule of the file in force.

@@ -79,7 +79,18 @@ func TestRuleReserves(t *testing.T) {
 			t.Errorf("%s: a hold beyond the limit", name)
 		}
 	}
-	_, _, err := s.Rule("failures").ReserveFor(ctx, ann, weir.Request{N: 1})
+	login := s.Rule("login")
+	for range 2 { // the second one is denied, and begins a block
+		if _, _, err := login.ReserveFor(ctx, Values{"user": "bob"}, weir.Request{N: 1, ID: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		must.Get(login.DecideFor(ctx, Values{"user": "bob"}, weir.Request{N: 1}))(t)
+	}
+	again, replayed, err := login.ReserveFor(ctx, Values{"user": "bob"}, weir.Request{N: 1, ID: "x"})
+	if err != nil || !replayed.Replayed || !replayed.Allowed || again == nil {
+		t.Errorf("an id during a block: got %v, %+v, %v; want the reservation of the first grant", again, replayed, err)
+	}
+	_, _, err = s.Rule("failures").ReserveFor(ctx, ann, weir.Request{N: 1})
 	if !errors.Is(err, weir.ErrInput) || !strings.Contains(err.Error(), "counts reported units") {
 		t.Errorf("count: reported: got %v", err)
 	}

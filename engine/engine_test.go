@@ -196,7 +196,7 @@ func TestKeysOfRules(t *testing.T) {
 		assert.Error(t, c.CheckKey(&key), ErrInput, fmt.Sprintf("the value of %q is empty", want))
 	}
 	few := K("ann")
-	assert.Error(t, c.CheckKey(&few), ErrInput, "its keys have 2 values; this one has 1")
+	assert.Error(t, c.CheckKey(&few), ErrInput, "this key has 1 value; pass weir.K(")
 	none, one := Compile("all", AllOrNothing, nil, []Limit{rolling("all", 1)}), K("ann")
 	assert.Error(t, none.CheckKey(&one), ErrInput, "counts by nothing (one history for all callers)")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/shorten"
@@ -104,8 +105,8 @@ func (c *Compiled) CheckKey(k *Key) error {
 		return nil
 	}
 	if k.n != len(c.Dimensions) {
-		return Input("key", "policy %q counts by %s, so its keys have %d values; this one has %d",
-			c.Name, c.describeDimensions(), len(c.Dimensions), k.n)
+		return Input("key", "policy %q counts by %s, and this key has %s; pass %s",
+			c.Name, c.describeDimensions(), countOf(k.n, "value"), c.describeKey())
 	}
 	for i := range k.n {
 		if err := checkValue(c.Dimensions[i], k.Value(i)); err != nil {
@@ -139,6 +140,23 @@ func (c *Compiled) Fits(k *Key) bool {
 
 // fits reports whether a value has 1 to 1,024 bytes.
 func fits(value string) bool { return uint(len(value)-1) < keyenc.MaxValueBytes }
+
+// countOf returns a number of things, such as "1 value" or "2 values".
+func countOf(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// describeKey returns the call that makes a key, such as "weir.K(tenant, user), in this order".
+func (c *Compiled) describeKey() string {
+	call := "weir.K(" + strings.Join(c.Dimensions, ", ") + ")"
+	if len(c.Dimensions) > 1 {
+		call += ", in this order"
+	}
+	return call
+}
 
 func (c *Compiled) describeDimensions() string {
 	if len(c.Dimensions) == 0 {

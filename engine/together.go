@@ -124,6 +124,10 @@ func join(calls []Call) (*joined, Key, error) {
 		}
 	}
 	first := calls[0].Rules
+	if slices.ContainsFunc(calls, func(c Call) bool { return c.Rules.number == 0 }) {
+		j, err := joinRules(calls, dimensions, indices) // the name does not tell hand-made rules apart
+		return j, key, err
+	}
 	first.joining.Lock()
 	defer first.joining.Unlock()
 	if j := first.joins[string(name)]; j != nil {

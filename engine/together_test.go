@@ -57,7 +57,7 @@ func TestTogetherErrors(t *testing.T) {
 		"another instant": {with(func(c *Call) { c.At, c.Given = 5, true }), 1, "request", "another instant"},
 		"CountDenied":     {with(func(c *Call) { c.Rules = Compile("p", CountDenied, []string{"user"}, byUser("p", 1).Limits) }), 1, "request", "counts denied attempts"},
 		"states":          {with(func(c *Call) { c.States = make([]State, 2) }), 1, "request", "room for 2 states"},
-		"a key":           {with(func(c *Call) { c.Key = K() }), 1, "key", "its keys have 1 values"},
+		"a key":           {with(func(c *Call) { c.Key = K() }), 1, "key", "this key has 0 values"},
 		"other numbers":   {[]Call{attempt(user, 1, "ann"), attempt(other, 1, "ann")}, 1, "request", "other numbers"},
 		"the sum":         {[]Call{attempt(user, MaxUnits, "ann"), attempt(user, 1, "ann")}, 1, "units", "with an earlier call"},
 		"many values":     {many, 16, "request", "17 different values, and at most 16"},

@@ -22,14 +22,15 @@ type Call struct {
 }
 
 // By maps each dimension of a policy to the function that takes its value from a call. Its
-// names are those of the policy's dimensions, no more and no fewer. A policy that counts all
+// names are those of the policy's dimensions, no more and no fewer, and perhaps that of
+// plan-by of a policy file. A policy that counts all
 // callers together has none; its By is nil or empty.
 type By map[string]ValueFunc
 
 // ValueFunc takes the value of one dimension from a call. A call without the value is
 // reported as a *KeyError and ends with INVALID_ARGUMENT. So does one with an empty value:
-// such calls would share a history (R14). Any other error is a fault of the program
-// ([ErrProgram]).
+// such calls would share a history (R14); only the value of plan-by may be empty, for no plan. Any other
+// error is a fault of the program ([ErrProgram]).
 type ValueFunc = func(context.Context, *Call) (string, error)
 
 // ErrProgram reports a fault of the program, which no client can mend. A ValueFunc failed for a

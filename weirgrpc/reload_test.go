@@ -53,7 +53,7 @@ func TestReloadThatNoLongerFitsIsInternal(t *testing.T) {
 		if s := status.Convert(err); s.Code() != codes.Internal || strings.Contains(s.Message(), "tenant") {
 			t.Errorf("after the reload %v, want INTERNAL without the cause", err)
 		}
-		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, want) || !strings.Contains(got, "policy=calls") || !strings.Contains(got, "restart it") {
+		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, want) || !strings.Contains(got, "policy=calls") || !strings.Contains(got, "restart") {
 			t.Errorf("the log has %q; want one line with %q and the next step", got, want)
 		}
 	}

@@ -245,11 +245,11 @@ func TestPeerIPIsTheKey(t *testing.T) {
 func TestMistakesOfTheProgramPanic(t *testing.T) {
 	l := newLimiter(t, nil, perTenant(1))
 	for want, f := range map[string]func(){
-		"weirgrpc: Unary needs a limiter made with weir.New, or the rule of an enforce.Set":   func() { Unary(nil, byTenant) },
-		"weirgrpc: Stream needs a limiter made with weir.New, or the rule of an enforce.Set":  func() { Stream(new(weir.Limiter), byTenant) },
-		`weirgrpc: Unary: policy "calls" needs a value for "tenant"; it counts by ["tenant"]`: func() { Unary(l, nil) },
-		`weirgrpc: Stream: policy "calls" has no dimension "method"; it counts by ["tenant"]`: func() { Stream(l, By{"tenant": Metadata("tenant"), "method": Method}) },
-		`weirgrpc: Stream: the function for "tenant" is nil`:                                  func() { Stream(l, By{"tenant": nil}) },
+		"weirgrpc: Unary got a nil limiter; check the error of weir.New, or pass the rule of an enforce.Set": func() { Unary(nil, byTenant) },
+		"weirgrpc: Stream: the zero or nil Limiter decides nothing; make one with weir.New":                         func() { Stream(new(weir.Limiter), byTenant) },
+		`weirgrpc: Unary: policy "calls" needs a value for "tenant"; it counts by ["tenant"]`:                func() { Unary(l, nil) },
+		`weirgrpc: Stream: policy "calls" has no dimension "method"; it counts by ["tenant"]`:                func() { Stream(l, By{"tenant": Metadata("tenant"), "method": Method}) },
+		`weirgrpc: Stream: the function for "tenant" is nil`:                                                 func() { Stream(l, By{"tenant": nil}) },
 	} {
 		if got := must.Panic(f); got != want {
 			t.Errorf("panic %v, want %q", got, want)

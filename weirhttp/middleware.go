@@ -39,7 +39,13 @@ import (
 // *weir.Limiter, or the rule of a policy file with its plans, overrides and shadow:
 //
 //	set, err := enforce.Open("weir.yaml", weir.NewMemory())
-//	by := weirhttp.By{"tenant": weirhttp.Header("Tenant"), "plan": weirhttp.Header("Plan")}
+//	login := func(name string) weirhttp.ValueFunc { // what the login wrote into the context
+//		return func(r *http.Request) (string, error) {
+//			value, _ := r.Context().Value(name).(string)
+//			return value, nil
+//		}
+//	}
+//	by := weirhttp.By{"user": login("user"), "plan": login("plan")} // a plan may be ""
 //	limit := weirhttp.Middleware(set.Rule("api"), by)
 //
 // by names the function for each dimension of the policy, and perhaps for its plan-by.

@@ -59,7 +59,7 @@ func TestReloadThatNoLongerFitsIs500(t *testing.T) {
 		},
 		"no policy": {
 			policies: "  apis: {limit: 100 per minute per tenant}\n",
-			log:      []string{`policy=api`, `no policy \"api\"; did you mean \"apis\"?`, "correct the policy file"},
+			log:      []string{`policy=api`, `no policy \"api\"; did you mean \"apis\"?`, "back into the file"},
 		},
 		"reports": {
 			policies: "  api: {limit: 100 per minute per tenant, count: reported}\n",

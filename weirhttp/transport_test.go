@@ -659,7 +659,7 @@ func TestTransportMistakesPanic(t *testing.T) {
 	counts := perSecond(1)
 	counts.Mode = weir.CountDenied
 	for want, f := range map[string]func(){
-		"weirhttp: NewTransport needs a limiter made with weir.New, or the rule of an enforce.Set":                                                func() { NewTransport(nil, nil, nil) },
+		"weirhttp: NewTransport got a nil limiter; check the error of weir.New, or pass the rule of an enforce.Set":                               func() { NewTransport(nil, nil, nil) },
 		`weirhttp: NewTransport: policy "search" needs a value for "ip"; it counts by ["ip"]`:                                                     func() { NewTransport(nil, newLimiter(t, search), nil) },
 		`weirhttp: NewTransport: policy "provider" has the mode CountDenied, so each try of a waiting request would be charged; use AllOrNothing`: func() { NewTransport(nil, newLimiter(t, counts), nil) },
 		"weirhttp: Retry takes 0 or more": func() { Retry(-1) },

@@ -188,7 +188,7 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, a *Request, c *
 		return weir.Decision{}, err
 	}
 	if !found.until.IsZero() && !a.records() {
-		d, running, err := o.denyBlocked(ctx, c, found)
+		d, running, err := o.denyBlocked(ctx, a, c, found)
 		if err != nil || running {
 			return d, err
 		}
@@ -225,12 +225,15 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, a *Request, c *
 // denyBlocked denies a request during a block. It reports false if the block has ended
 // at the instant of the limits' states. A request that repeats the idempotency key of an
 // earlier grant gets that grant.
-func (o *Outcome) denyBlocked(ctx context.Context, c *weir.Call, by block) (d weir.Decision, running bool, err error) {
+func (o *Outcome) denyBlocked(ctx context.Context, a *Request, c *weir.Call, by block) (d weir.Decision, running bool, err error) {
 	if c.Request.ID != "" && c.Op == engine.Attempt {
 		replay := *c
 		replay.Limiter, replay.Request.States = o.replay, nil
 		if d, err = replay.Do(ctx); err != nil || d.Replayed {
 			clear(c.Request.States)
+			if err == nil && d.Allowed && a.Reserve { // the reservation of the first grant
+				d, err = o.decideLimits(ctx, a, c)
+			}
 			return d, true, err
 		}
 	}

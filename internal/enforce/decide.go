@@ -217,7 +217,11 @@ func (r *Rule) CheckNames(names []string) error {
 		}
 	}
 	err := r.keyError(values)
-	if err == nil && len(names) != expected+plans {
+	wrong, isInput := errors.AsType[*weir.InputError](err)
+	switch {
+	case isInput && r.PlanBy != "" && r.planAt < 0:
+		return engine.Input("key", "%s, and perhaps %q, which selects a plan", wrong.Problem, r.PlanBy)
+	case err == nil && len(names) != expected+plans:
 		return engine.Input("key", "a name is given twice in %q", names)
 	}
 	return err
@@ -300,8 +304,11 @@ func (r *Rule) change(ctx context.Context, a *Request) (o Outcome, err error) {
 	c := weir.Call{Limiter: o.Limiter, Key: a.Key, Op: a.Op, From: a.From,
 		Request: weir.Request{N: a.N, At: a.At, ID: a.ID}}
 	if a.N == 0 { // takes nothing back, and the rest must be right all the same
-		c.Request.N, o.Allowed = 1, true
-		return o, c.Check()
+		c.Request.N = 1
+		if err = c.Check(); err == nil {
+			o.Allowed = true
+		}
+		return o, err
 	}
 	o.Decision, err = c.Do(ctx)
 	return o, err

@@ -25,26 +25,22 @@ type Keys[F any] struct {
 	functions []F      // in the order of the names
 }
 
-// New returns the functions in by. It panics if d is nil or has no rules, if a dimension has no
+// New returns the functions in by. It panics if d is nil or has no policy, if a dimension has no
 // function, or if a name in by is not a dimension. caller begins the message, such as
 // "weirhttp: Middleware". Each later error that is a fault of the program wraps fault.
 func New[F any](caller string, d weir.Decider, by map[string]F, fault error) Keys[F] {
-	if isnil.Is(d) || d.Compiled() == nil {
-		panic(caller + " needs a limiter made with weir.New, or the rule of an enforce.Set")
+	if isnil.Is(d) {
+		panic(caller + " got a nil limiter; check the error of weir.New, or pass the rule of an enforce.Set")
 	}
-	k := Keys[F]{
-		decider: d,
-		policy:  d.Compiled().Name,
-		fault:   fault,
-		names:   slices.Sorted(maps.Keys(by)),
-	}
+	k := Keys[F]{decider: d, fault: fault, names: slices.Sorted(maps.Keys(by))}
 	if err := d.CheckNames(k.names); err != nil {
-		problem := err.Error()
+		problem := strings.TrimPrefix(err.Error(), "weir: ")
 		if input, bad := errors.AsType[*weir.InputError](err); bad {
 			problem = input.Problem
 		}
 		panic(caller + ": " + problem)
 	}
+	k.policy = d.Compiled().Name
 	for _, name := range k.names {
 		f := by[name]
 		if reflect.ValueOf(f).IsNil() {
@@ -95,6 +91,7 @@ func (k *Keys[F]) Attempt(ctx context.Context, values map[string]string, units i
 	held *weir.Reservation, o weir.Outcome, err error,
 ) {
 	r := weir.Request{N: units}
+	// A reload after this look may add a concurrency limit. The one hold then ends by time.
 	if rules := k.decider.Compiled(); reserves || rules != nil && rules.Holds != nil {
 		held, o, err = k.decider.ReserveFor(ctx, values, r)
 	} else {
@@ -108,7 +105,11 @@ func (k *Keys[F]) Attempt(ctx context.Context, values map[string]string, units i
 
 // blame returns the error of an attempt, as a fault of the program if it is one.
 func (k *Keys[F]) blame(err error) error {
-	if problem := k.decider.CheckNames(k.names); problem != nil {
+	switch problem := k.decider.CheckNames(k.names); {
+	case problem == nil:
+	case k.decider.Compiled() == nil:
+		return k.Fault("%w: put policy %q back into the file, or restart the program without it", problem, k.policy)
+	default:
 		return k.Fault("%w; the program has functions for %q: restart it with functions for the present values, or correct the policy file",
 			problem, k.names)
 	}
