@@ -47,12 +47,6 @@ func Program(t testing.TB, name string, others ...string) (path string) {
 	return ""
 }
 
-// Redis declares a redis-server.
-func Redis(t testing.TB) {
-	t.Helper()
-	Program(t, "redis-server")
-}
-
 // Envoy declares Envoy, of PATH or of scripts/tools, and returns its path.
 func Envoy(t testing.TB) (path string) {
 	t.Helper()

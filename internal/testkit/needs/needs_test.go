@@ -2,6 +2,7 @@ package needs
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -25,6 +26,8 @@ func TestDeclared(t *testing.T) {
 		}
 	case "no program":
 		Program(t, "no-such-program", "no-other-program")
+	case "server":
+		t.Log("at", Redis(t))
 	case "thing":
 		Have(t, "an ocean", false, "run the test at the coast")
 	case "mount":
@@ -64,6 +67,55 @@ func TestMissingThingsAreNamed(t *testing.T) {
 		if !strings.Contains(out, "=== ATTR  TestDeclared missing "+c.missing+"\n") || !strings.Contains(out, "--- SKIP: TestDeclared") {
 			t.Errorf("%s: it printed\n%s\nwant a skip with %q", c.need, out, c.missing)
 		}
+	}
+}
+
+// TestServersOfTheEnvironment: the variable chooses the server, in PATH or in the cache, and one
+// of another version is not taken for it.
+func TestServersOfTheEnvironment(t *testing.T) {
+	const other, seven = "Redis server v=70.0.1 sha=0", "Redis server v=7.0.99 sha=0"
+	for _, c := range []struct{ server, inPath, inCache, want string }{
+		{"redis-7.0", seven, "", "/bin/redis-server"},
+		{"redis-7.0", other, seven, "/weir-tools/redis-7.0/redis-server"},
+		{"redis-7.0", seven, seven, "/bin/redis-server"},
+		{"redis-7.0", other, other, "missing redis-7.0 is not installed; run `make tools`"},
+		{"redis-7.0", "", "", "missing redis-7.0 is not installed; run `make tools`"},
+		{"valkey-8.1", seven, "", "missing valkey-8.1 is not installed; run `make tools`"},
+		{"", other, seven, "/bin/redis-server"},
+		{"redis-5.0", seven, "", "WEIR_TEST_SERVER=redis-5.0 is none of the servers [redis-7.0 redis-8.0 valkey-8.1]"},
+	} {
+		dir := t.TempDir()
+		for file, prints := range map[string]string{"bin/redis-server": c.inPath, "cache/weir-tools/redis-7.0/redis-server": c.inCache} {
+			path := filepath.Join(dir, file)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if prints == "" {
+				continue
+			}
+			if err := os.WriteFile(path, []byte("#!/bin/sh\necho '"+prints+"'\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out := declared(t, "server", nil, "PATH="+dir+"/bin", "XDG_CACHE_HOME="+dir+"/cache", ServerVariable+"="+c.server)
+		if !strings.Contains(out, c.want+"\n") {
+			t.Errorf("%+v: it printed\n%s", c, out)
+		}
+	}
+}
+
+// TestToolsInstallsTheServers: scripts/tools has the same servers.
+func TestToolsInstallsTheServers(t *testing.T) {
+	text, err := os.ReadFile("../../../scripts/tools")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := ""
+	for _, m := range regexp.MustCompile(`(?m)^\w+_servers="(.*)"$`).FindAllStringSubmatch(string(text), -1) {
+		names += m[1] + " "
+	}
+	if want := fmt.Sprint(Servers); "["+strings.TrimSpace(names)+"]" != want {
+		t.Errorf("scripts/tools installs the servers %s, want %s", names, want)
 	}
 }
 

@@ -28,14 +28,18 @@ const (
 // takes about three seconds: nodes reject calls for two seconds after their start.
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
-	needs.Redis(t)
+	return startCluster(t, needs.Redis(t))
+}
+
+func startCluster(t testing.TB, program string) *Cluster {
+	t.Helper()
 	c := &Cluster{Nodes: make([]*Server, 2*primaries)}
 	var all sync.WaitGroup
 	errs := make([]error, len(c.Nodes))
 	for i := range c.Nodes {
 		dir := t.TempDir()
 		all.Go(func() {
-			c.Nodes[i], errs[i] = launch(dir, []string{"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
+			c.Nodes[i], errs[i] = launch(program, dir, []string{"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
 				"--cluster-node-timeout", nodeTimeout})
 			if errs[i] == nil {
 				t.Cleanup(c.Nodes[i].Stop)

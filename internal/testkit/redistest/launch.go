@@ -17,16 +17,16 @@ import (
 // busOffset is the default distance from a node's port to the port of the Cluster's bus.
 const busOffset = 10_000
 
-// launch starts a server with its files in dir. Another process may take the free port
+// launch starts a server, a program, with its files in dir. Another process may take the free port
 // first, so launch tries a few.
-func launch(dir string, args []string) (*Server, error) {
+func launch(program, dir string, args []string) (*Server, error) {
 	var last error
 	for range 5 {
 		port, err := freePort()
 		if err != nil {
 			return nil, err
 		}
-		s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), args: args, dir: dir}
+		s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), program: program, args: args, dir: dir}
 		if i := slices.Index(args, "--requirepass"); i >= 0 {
 			s.Password = args[i+1]
 		}
@@ -65,7 +65,7 @@ func listens(ports ...int) error {
 // run starts a process for the server and waits until it replies.
 func (s *Server) run() error {
 	_, port := s.hostPort()
-	s.cmd = exec.Command("redis-server", append([]string{
+	s.cmd = exec.Command(s.program, append([]string{
 		"--bind", "127.0.0.1", "--port", port, "--dir", s.dir,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "notice",
 		"--repl-diskless-sync-delay", "0", "--enable-debug-command", "local"}, s.args...)...)
@@ -116,7 +116,7 @@ func (s *Server) await() error {
 	})
 	if err != nil {
 		log, _ := os.ReadFile(s.logFile())
-		return fmt.Errorf("redistest: redis-server on %s does not answer: %w; its log:\n%s", s.Addr, err, log)
+		return fmt.Errorf("redistest: %s on %s does not answer: %w; its log:\n%s", s.program, s.Addr, err, log)
 	}
 	return nil
 }

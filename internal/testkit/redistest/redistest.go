@@ -27,10 +27,11 @@ type Server struct {
 	Addr     string // host:port
 	Password string // requirepass, "" for none
 
-	args []string
-	dir  string
-	cmd  *exec.Cmd     // the running process, or the last one
-	done chan struct{} // closed when that process has ended
+	program string // path
+	args    []string
+	dir     string
+	cmd     *exec.Cmd     // the running process, or the last one
+	done    chan struct{} // closed when that process has ended
 }
 
 // AOF makes a server append every command to a file before it replies, so that a Restart
@@ -40,11 +41,15 @@ var AOF = []string{"--appendonly", "yes", "--appendfsync", "no"}
 
 // Start returns a running server with further arguments of redis-server, such as
 // "--maxmemory", "2mb". It ends with the test. Without redis-server installed the
-// test is skipped.
+// test is skipped. The server has the version of this machine; see OnEachVersion.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	needs.Redis(t)
-	s, err := launch(t.TempDir(), args)
+	return start(t, needs.Redis(t), args)
+}
+
+func start(t testing.TB, program string, args []string) *Server {
+	t.Helper()
+	s, err := launch(program, t.TempDir(), args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,38 +57,47 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
+// shared has the servers that the tests of a package share, by their programs.
 var shared struct {
-	once   sync.Once
-	server *Server
-	err    error
+	mu      sync.Mutex
+	servers map[string]*Server
 }
 
 // Shared returns the one server of the tests of a package. The package's TestMain must end with
 // os.Exit(redistest.Main(m)), which stops it.
 func Shared(t testing.TB) *Server {
 	t.Helper()
-	needs.Redis(t)
-	shared.once.Do(func() {
-		dir, err := os.MkdirTemp("", "redistest")
-		if err != nil {
-			shared.err = err
-			return
-		}
-		if shared.server, shared.err = launch(dir, nil); shared.err != nil {
-			os.RemoveAll(dir)
-		}
-	})
-	if shared.err != nil {
-		t.Fatal(shared.err)
-	}
-	return shared.server
+	return sharedServer(t, needs.Redis(t))
 }
 
-// Main runs the tests of a package, stops the shared server and returns the exit
+func sharedServer(t testing.TB, program string) *Server {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if s := shared.servers[program]; s != nil {
+		return s
+	}
+	dir, err := os.MkdirTemp("", "redistest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := launch(program, dir, nil)
+	if err != nil {
+		os.RemoveAll(dir)
+		t.Fatal(err)
+	}
+	if shared.servers == nil {
+		shared.servers = map[string]*Server{}
+	}
+	shared.servers[program] = s
+	return s
+}
+
+// Main runs the tests of a package, stops the shared servers and returns the exit
 // code.
 func Main(m *testing.M) int {
 	code := m.Run()
-	if s := shared.server; s != nil {
+	for _, s := range shared.servers {
 		s.Stop()
 		os.RemoveAll(s.dir)
 	}

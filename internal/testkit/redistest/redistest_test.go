@@ -17,8 +17,7 @@ func TestSharedIsOne(t *testing.T) {
 }
 
 func TestUnknownConfigurationIsShown(t *testing.T) {
-	needs.Redis(t)
-	_, err := launch(t.TempDir(), []string{"--no-such-thing", "1"})
+	_, err := launch(needs.Redis(t), t.TempDir(), []string{"--no-such-thing", "1"})
 	if err == nil || !strings.Contains(err.Error(), "no-such-thing") {
 		t.Errorf("unknown argument: got %v, want an error that shows it", err)
 	}
@@ -36,7 +35,7 @@ func TestNoServerOutlivesItsTest(t *testing.T) {
 
 func TestAServerOnTheSamePortIsNotTakenForItsOwn(t *testing.T) {
 	first := Start(t)
-	second := &Server{Addr: first.Addr, dir: t.TempDir()}
+	second := &Server{Addr: first.Addr, program: first.program, dir: t.TempDir()}
 	if err := second.run(); err == nil {
 		second.Stop()
 		t.Errorf("a second server on %s started: the first one answered for it", first.Addr)

@@ -9,29 +9,26 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // SentinelName is the Sentinel's name of the primary.
 const SentinelName = "weir"
 
-// StartSentinel returns a Sentinel that watches the primary under SentinelName. After a
-// second without a reply it promotes a replica. StartSentinel returns when the Sentinel
+// StartSentinel returns a Sentinel that watches the primary under SentinelName. It has
+// the primary's version. After a second without a reply it promotes a replica. StartSentinel returns when the Sentinel
 // lists so many replicas.
 func StartSentinel(t testing.TB, primary *Server, replicas int) *Server {
 	t.Helper()
-	needs.Redis(t)
 	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), dir: t.TempDir()}
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), program: primary.program, dir: t.TempDir()}
 	file, err := s.writeSentinelConfig(primary)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.cmd = exec.Command("redis-server", file, "--sentinel")
+	s.cmd = exec.Command(s.program, file, "--sentinel")
 	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}
