@@ -19,9 +19,11 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-func TestCheckReportsTheServer(t *testing.T) {
-	s := redistest.Shared(t)
-	r := must.Get(newEngine(t, redisConn(t)).Check(ctx))(t)
+func TestCheckReportsTheServer(t *testing.T) { redistest.OnEachVersion(t, testCheckReportsTheServer) }
+
+func testCheckReportsTheServer(t *testing.T, v redistest.Version) {
+	s := v.Shared(t)
+	r := must.Get(newEngine(t, s.Conn(t)).Check(ctx))(t)
 	if !strings.HasPrefix(r.Server, "Redis ") && !strings.HasPrefix(r.Server, "Valkey ") || r.Mode != "standalone" || r.Eviction != "noeviction" || r.Address != s.Addr || r.MaxMemory != 0 {
 		t.Errorf("got %+v, want a standalone Redis at %s that never evicts", r, s.Addr)
 	}
@@ -32,10 +34,12 @@ func TestCheckReportsTheServer(t *testing.T) {
 
 // TestCheckRejectsEviction: a server that may evict grants is rejected with the place and
 // the next step; with the option it is accepted with a warning.
-func TestCheckRejectsEviction(t *testing.T) {
+func TestCheckRejectsEviction(t *testing.T) { redistest.OnEachVersion(t, testCheckRejectsEviction) }
+
+func testCheckRejectsEviction(t *testing.T, v redistest.Version) {
 	const password = "s3cret"
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
-		s := redistest.Start(t, "--maxmemory", "20mb", "--maxmemory-policy", policy, "--requirepass", password)
+		s := v.Start(t, "--maxmemory", "20mb", "--maxmemory-policy", policy, "--requirepass", password)
 		e := newEngine(t, s.Conn(t))
 		_, err := e.Check(ctx)
 		assert.Error(t, err, weirredis.ErrServer, s.Addr, policy, "set maxmemory-policy noeviction")
@@ -51,8 +55,10 @@ func TestCheckRejectsEviction(t *testing.T) {
 
 // TestCheckRejectsReplicas: a replica cannot record, so the store is out. In a Cluster the check may
 // reach one, and clients find the primaries.
-func TestCheckRejectsReplicas(t *testing.T) {
-	primary, replica := redistest.Start(t), redistest.Start(t)
+func TestCheckRejectsReplicas(t *testing.T) { redistest.OnEachVersion(t, testCheckRejectsReplicas) }
+
+func testCheckRejectsReplicas(t *testing.T, v redistest.Version) {
+	primary, replica := v.Start(t), v.Start(t)
 	replica.Follow(t, primary)
 	assert.Err(newEngine(t, replica.Conn(t)).Check(ctx))(t, engine.ErrUnavailable, "it follows "+primary.Addr+"; it is a replica: connect to the primary")
 	const at = 1767312000000000
@@ -128,16 +134,22 @@ func TestClockOffsetIsAWarning(t *testing.T) {
 func TestErrorsOfOtherVersions(t *testing.T) {
 	const wrapped = "Error running script (call to f_8b93): @user_script:343: @user_script: 343: "
 	for reply, want := range map[string]string{
-		wrapped + "-OOM command not allowed when used memory > 'maxmemory'.":                          "rejected: OOM command not allowed when used memory > 'maxmemory'.; it is at its maxmemory: raise it",
-		wrapped + "-READONLY You can't write against a read only replica.":                            "rejected: READONLY You can't write against a read only replica.; it is a replica",
-		wrapped + "attempt to compare nil with number":                                                "it is damaged",
-		wrapped + "The user executing the script can't run this command or subcommand":                "; its user needs +@scripting",
-		"NOPERM ACL failure in script: User u has no permissions to run the 'hget' command":           "; its user needs +@scripting",
-		wrapped + "Unknown Redis command called from Lua script":                                      "; a rename-command or a proxy disables",
-		"ERR Unknown Redis command called from script script: 3c494e185b, on @user_script:158.":       "; a rename-command or a proxy disables",
-		"unknown command 'evalsha', with args beginning with: '3c494e185b' '1'":                       "; a rename-command or a proxy disables", // a client removed the ERR
-		"ERR unknown command 'evalsha', with args beginning with: '3c494e185b' '1' 'weir3:{old}user'": "; a rename-command or a proxy disables",
-		wrapped + "Script killed by user with SCRIPT KILL...":                                         "nothing was counted; see its SLOWLOG",
+		wrapped + "-OOM command not allowed when used memory > 'maxmemory'.":                                                    "rejected: OOM command not allowed when used memory > 'maxmemory'.; it is at its maxmemory: raise it",
+		wrapped + "-READONLY You can't write against a read only replica.":                                                      "rejected: READONLY You can't write against a read only replica.; it is a replica",
+		wrapped + "attempt to compare nil with number":                                                                          "it is damaged",
+		wrapped + "The user executing the script can't run this command or subcommand":                                          "; its user needs +@scripting",
+		"NOPERM ACL failure in script: User u has no permissions to run the 'hget' command":                                     "; its user needs +@scripting",
+		"ERR ACL failure in script: User u has no permissions to run the 'time' command script: aa73dca7dd, on @user_script:7.": "; its user needs +@scripting",           // Redis 8.0 and Valkey 8.1
+		"ACL failure in script: No permissions to access a key script: 8a2f221803, on @user_script:1.":                          "; its user needs +@scripting",           // a client removed the ERR
+		"ERR Unknown command called from script script: 48151ed257, on @user_script:1.":                                         "; a rename-command or a proxy disables", // Valkey 8.1
+		"NOPERM User weir:app has no permissions to run the 'evalsha' command":                                                  "; its user needs +@scripting",
+		"ERR unknown command 'evalsha', with args beginning with: '3c494e185b' '1' 'weir:weir3:{old}user'":                      "; a rename-command or a proxy disables",
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                                      "; it is a replica that has lost its primary",
+		wrapped + "Unknown Redis command called from Lua script":                                                                "; a rename-command or a proxy disables",
+		"ERR Unknown Redis command called from script script: 3c494e185b, on @user_script:158.":                                 "; a rename-command or a proxy disables",
+		"unknown command 'evalsha', with args beginning with: '3c494e185b' '1'":                                                 "; a rename-command or a proxy disables", // a client removed the ERR
+		"ERR unknown command 'evalsha', with args beginning with: '3c494e185b' '1' 'weir3:{old}user'":                           "; a rename-command or a proxy disables",
+		wrapped + "Script killed by user with SCRIPT KILL...":                                                                   "nothing was counted; see its SLOWLOG",
 	} {
 		l := limiter(t, newEngine(t, &movingConn{answers: []string{reply}}), "old", weir.AllOrNothing, perUser(5, time.Hour))
 		_, err := l.Allow(ctx, weir.K("u"))
@@ -154,7 +166,11 @@ func TestErrorsOfOtherVersions(t *testing.T) {
 // TestScriptsThatRunTooLongHaveANextStep: a script blocks the server until an operator ends it.
 // Calls meanwhile and the call of an ended script return errors with the next step.
 func TestScriptsThatRunTooLongHaveANextStep(t *testing.T) {
-	s := redistest.Start(t, "--lua-time-limit", "1")
+	redistest.OnEachVersion(t, testScriptsThatRunTooLongHaveANextStep)
+}
+
+func testScriptsThatRunTooLongHaveANextStep(t *testing.T, v redistest.Version) {
+	s := v.Start(t, "--lua-time-limit", "1")
 	conn, killed := s.Conn(t), make(chan error)
 	go func() {
 		_, err := conn.Eval(ctx, &weirredis.Script{Text: "while true do end"}, nil, nil)
@@ -175,7 +191,11 @@ func TestScriptsThatRunTooLongHaveANextStep(t *testing.T) {
 // TestStoreErrorsNamePlaceReasonAndNextStep reads the error of a server at maxmemory. It is no outage:
 // keys that are invented then do not open the breaker of a fallback.
 func TestStoreErrorsNamePlaceReasonAndNextStep(t *testing.T) {
-	s := redistest.Start(t, "--maxmemory", "1mb")
+	redistest.OnEachVersion(t, testStoreErrorsNamePlaceReasonAndNextStep)
+}
+
+func testStoreErrorsNamePlaceReasonAndNextStep(t *testing.T, v redistest.Version) {
+	s := v.Start(t, "--maxmemory", "1")
 	e := newEngine(t, s.Conn(t))
 	for _, mode := range []engine.Outage{fallback.Deny, fallback.Allow, fallback.Share} {
 		l := limiter(t, fallback.New(e, mode, fallback.Timeout(time.Minute)), "full", weir.AllOrNothing, perUser(5, time.Hour))
@@ -190,8 +210,10 @@ func TestStoreErrorsNamePlaceReasonAndNextStep(t *testing.T) {
 
 // TestRefusedCommands: a user may lack the right to one command of the scripts. Check names it. A call
 // reports that it may be counted if it has begun to write, and is never decided a second time.
-func TestRefusedCommands(t *testing.T) {
-	s := redistest.Start(t)
+func TestRefusedCommands(t *testing.T) { redistest.OnEachVersion(t, testRefusedCommands) }
+
+func testRefusedCommands(t *testing.T, v redistest.Version) {
+	s := v.Start(t)
 	e := newEngine(t, s.Conn(t))
 	commands := map[string]bool{}
 	for _, file := range []string{"decide", "reset"} {
@@ -250,7 +272,11 @@ func TestRefusedCommands(t *testing.T) {
 // chunks. If the command behind it is refused, the history is no longer what it was. The same
 // holds behind a new chunk.
 func TestRefusedCommandBehindChunks(t *testing.T) {
-	s := redistest.Start(t)
+	redistest.OnEachVersion(t, testRefusedCommandBehindChunks)
+}
+
+func testRefusedCommandBehindChunks(t *testing.T, v redistest.Version) {
+	s := v.Start(t)
 	l := limiter(t, newEngine(t, s.Conn(t), weirredis.WithChunks(8)), "chunks", weir.AllOrNothing, perUser(50, time.Minute))
 	for command, want := range map[string]error{"hdel": weir.ErrUnavailable, "hset": weir.ErrOutcomeUnknown} {
 		for i := range 40 {

@@ -24,6 +24,11 @@ var cachesDenials = weirtest.CachesDenials(100 * time.Millisecond)
 // clients.
 func TestConformance(t *testing.T) { redistest.Conformance(t, redisConn(t), 5_000, 5) }
 
+// TestConformanceOfEachVersion: scripts decide alike on every server.
+func TestConformanceOfEachVersion(t *testing.T) {
+	redistest.ShortConformance(t, func(t *testing.T, s *redistest.Server) weirredis.Conn { return s.Conn(t) })
+}
+
 // TestConformanceOfLongHistories cuts histories into chunks of a few bytes, so that a few
 // entries already have chunks and a tail.
 func TestConformanceOfLongHistories(t *testing.T) {

@@ -75,6 +75,7 @@ func (e *StoreError) Unwrap() []error {
 var advice = map[string]string{
 	"OOM":         "it is at its maxmemory: raise it, or wait until histories expire",
 	"READONLY":    "it is a replica: connect to the primary",
+	"MASTERDOWN":  "it is a replica that has lost its primary: connect to the primary",
 	"LOADING":     "it is still loading its data: wait",
 	"NOAUTH":      "give the client a password",
 	"WRONGPASS":   "check user and password",
@@ -103,9 +104,9 @@ const (
 // cause returns the cause of an error reply: one of the constants, or its first word.
 func cause(reply string) string {
 	switch has := func(part string) bool { return strings.Contains(reply, part) }; {
-	case has("The user executing the script can't "):
+	case has("The user executing the script can't "), has("ACL failure in script: "):
 		return noRight
-	case has("Unknown Redis command called"), has("unknown command "):
+	case has("Unknown Redis command called"), has("Unknown command called"), has("unknown command "):
 		return disabled
 	case has("Script killed by user"):
 		return killed
@@ -148,6 +149,10 @@ func (e *Engine) callError(ctx context.Context, err error, p *engine.Compiled, k
 			rejected, err = ReplyError(reply), ReplyError(reply)
 		}
 	}
+	// First, because the reply may quote the name of a user, or a key, with weir: in it.
+	if refused(string(rejected)) {
+		return &StoreError{Address: e.address(), Err: err}
+	}
 	text, _, _ := strings.Cut(string(rejected), " script: ") // the server appends the script and the line
 	_, word, ours := strings.Cut(text, "weir:")
 	switch {
@@ -159,7 +164,7 @@ func (e *Engine) callError(ctx context.Context, err error, p *engine.Compiled, k
 		return &stateError{keys, describeState(word), "delete the key to begin again, or use the version of Weir that wrote it"}
 	case strings.Contains(text, "WRONGTYPE "):
 		return &stateError{keys, "the type of its value is not that of Weir, so something else uses the key", "give limits a database of their own, or delete the key"}
-	case strings.Contains(text, "user_script:") && !refused(text) && cause(text) != killed:
+	case strings.Contains(text, "user_script:") && cause(text) != killed:
 		return &stateError{keys, "it is damaged (" + text + ")", "delete the key to begin again"}
 	}
 	return &StoreError{Address: e.address(), Err: err}

@@ -271,8 +271,12 @@ func TestNoBucketIsWrittenBeyondAllClocks(t *testing.T) {
 // TestOneBadHistoryStopsAllLimits damages the history of one limit: no other limit of the
 // decision records an entry (R7). The error names only this history.
 func TestOneBadHistoryStopsAllLimits(t *testing.T) {
-	s := redistest.Shared(t)
-	e := newEngine(t, redisConn(t))
+	redistest.OnEachVersion(t, testOneBadHistoryStopsAllLimits)
+}
+
+func testOneBadHistoryStopsAllLimits(t *testing.T, v redistest.Version) {
+	s := v.Shared(t)
+	e := newEngine(t, s.Conn(t))
 	for n := 2; n <= 5; n++ {
 		var limits []weir.Limit
 		for i := range n {

@@ -20,7 +20,11 @@ import (
 // Max a decision reads the header, for the short path and once more, and the oldest chunk. A
 // grant writes the header.
 func TestDecisionsRunFewCommands(t *testing.T) {
-	s := redistest.Start(t)
+	redistest.OnEachVersion(t, testDecisionsRunFewCommands)
+}
+
+func testDecisionsRunFewCommands(t *testing.T, v redistest.Version) {
+	s := v.Start(t)
 	e := newEngine(t, s.Conn(t), weirredis.DisableBatching())
 	for _, max := range []int64{10, 100, 1000} {
 		l := limiter(t, e, fmt.Sprint("work", max), weir.AllOrNothing, perUser(max, time.Hour))
@@ -202,8 +206,10 @@ func commands(t testing.TB, s *redistest.Server, name string) int {
 // TestKeysLiveAsLongAsNeeded: a key lives until its newest entry no longer counts, its window is
 // over or its bucket full, and its interval is open (R3, R5, R16). It lives at most a quarter of
 // a window longer. Denials and peeks do not change the expiry (R4, R13).
-func TestKeysLiveAsLongAsNeeded(t *testing.T) {
-	s := redistest.Start(t)
+func TestKeysLiveAsLongAsNeeded(t *testing.T) { redistest.OnEachVersion(t, testKeysLiveAsLongAsNeeded) }
+
+func testKeysLiveAsLongAsNeeded(t *testing.T, v redistest.Version) {
+	s := v.Start(t)
 	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
 	type row struct {
 		limit  weir.Limit

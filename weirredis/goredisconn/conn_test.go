@@ -31,6 +31,10 @@ func TestConformance(t *testing.T) {
 	redistest.Conformance(t, conn(t, &redis.Options{Addr: redistest.Shared(t).Addr}), 1_000, 2)
 }
 
+func TestConformanceOfEachVersion(t *testing.T) {
+	redistest.ShortConformance(t, func(t *testing.T, s *redistest.Server) weirredis.Conn { return conn(t, &redis.Options{Addr: s.Addr}) })
+}
+
 func TestNewRejectsClientsThatMoveKeys(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
 	defer ring.Close()

@@ -38,6 +38,12 @@ func TestConformance(t *testing.T) {
 	redistest.Conformance(t, conn(t, rueidis.ClientOption{InitAddress: []string{redistest.Shared(t).Addr}}), 2_000, 2)
 }
 
+func TestConformanceOfEachVersion(t *testing.T) {
+	redistest.ShortConformance(t, func(t *testing.T, s *redistest.Server) weirredis.Conn {
+		return conn(t, rueidis.ClientOption{InitAddress: []string{s.Addr}})
+	})
+}
+
 // TestNewErrorNamesPlaceAndNextStep: New fails for what waiting does not mend.
 func TestNewErrorNamesPlaceAndNextStep(t *testing.T) {
 	s := redistest.Start(t, "--requirepass", "right")

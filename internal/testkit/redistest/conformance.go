@@ -22,13 +22,27 @@ func Conformance(t *testing.T, conn weirredis.Conn, attempts, hammers int) {
 		{"plain", []weirredis.Option{weirredis.DisableBatching(), weirredis.DenialCacheTTL(0)}, 1_000, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			weirtest.Run(t, func(t *testing.T) engine.Engine {
-				e, err := weirredis.New(conn, c.opts...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return e
-			}, weirtest.Attempts(c.attempts), weirtest.Hammers(hammers), weirtest.CachesDenials(c.caches))
+			weirtest.Run(t, engines(conn, c.opts...), weirtest.Attempts(c.attempts), weirtest.Hammers(hammers), weirtest.CachesDenials(c.caches))
 		})
+	}
+}
+
+// ShortConformance runs the conformance kit through connections to servers of each version: all
+// vectors, and a few random histories.
+func ShortConformance(t *testing.T, connect func(t *testing.T, s *Server) weirredis.Conn) {
+	OnEachVersion(t, func(t *testing.T, v Version) {
+		conn := connect(t, v.Shared(t))
+		weirtest.Run(t, engines(conn), weirtest.Attempts(300), weirtest.Hammers(1), weirtest.CachesDenials(100*time.Millisecond))
+	})
+}
+
+// engines returns a function that makes engines on a connection.
+func engines(conn weirredis.Conn, opts ...weirredis.Option) func(t *testing.T) engine.Engine {
+	return func(t *testing.T) engine.Engine {
+		e, err := weirredis.New(conn, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
 	}
 }
