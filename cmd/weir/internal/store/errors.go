@@ -63,9 +63,9 @@ func (t *target) replyError(r weirredis.ReplyError) error {
 		return t.errorf(ErrRefused, "it requires a password (NOAUTH)", "set %s, or write %s://:PASSWORD@host", passwordVariable, t.scheme)
 	case word == "WRONGPASS" || contains("invalid password"):
 		return t.errorf(ErrRefused, "it rejects user or password (WRONGPASS)", "check them, in the URL or in %s and %s", usernameVariable, passwordVariable)
-	case word == "READONLY":
+	case word == "READONLY" || word == "MASTERDOWN":
 		return t.errorf(ErrUnreachable, text, "it is a replica: connect to the primary, or wait for the end of a failover")
-	case word == "NOPERM" || contains("the user executing the script"):
+	case word == "NOPERM" || contains("the user executing the script") || contains("acl failure in script"):
 		return t.errorf(ErrRefused, text, "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys %sweir*", t.prefix)
 	case contains("db index is out of range"):
 		return t.errorf(ErrRefused, fmt.Sprintf("it has no database %d", t.db), "use a lower number, mostly 0")
@@ -73,6 +73,8 @@ func (t *target) replyError(r weirredis.ReplyError) error {
 		return t.errorf(ErrURL, "a Cluster has no database but 0", "leave out the / and the text after it")
 	case contains("no such master"):
 		return t.errorf(ErrRefused, fmt.Sprintf("the Sentinel has no master %q", t.master), "write the name in its line `sentinel monitor NAME …`")
+	case contains("command called from script"):
+		return t.errorf(ErrRefused, text, "a rename-command or a proxy disables a command that Weir needs: end that")
 	case contains("unknown command") && contains("sentinel"):
 		return t.errorf(ErrRefused, "it is not a Sentinel", "write %s:// for a server, or the Sentinel's own port, mostly 26379", server)
 	case contains("unknown command"):

@@ -38,10 +38,12 @@ func mustOpen(t *testing.T, name string) *Store {
 }
 
 // TestOpenDecides: each kind of store makes the one grant, and only those on a server are shared.
-func TestOpenDecides(t *testing.T) {
-	server := redistest.Start(t)
-	sentinel := redistest.StartSentinel(t, server, 0)
-	cluster := redistest.StartCluster(t)
+func TestOpenDecides(t *testing.T) { redistest.OnEachVersion(t, testOpenDecides) }
+
+func testOpenDecides(t *testing.T, v redistest.Version) {
+	t.Parallel() // most of the time a Cluster waits for its nodes
+	sentinel := redistest.StartSentinel(t, v.Start(t), 0)
+	cluster := v.StartCluster(t)
 	for name, shared := range map[string]bool{"memory": false, "redis+sentinel://" + sentinel.Addr + "/" + redistest.SentinelName: true,
 		"redis+cluster://" + strings.Join(cluster.Addrs(), ","): true} {
 		if s := mustOpen(t, name); !decide(t, s) || decide(t, s) || s.Shared != shared {
