@@ -24,8 +24,12 @@ func TestCheckReportsTheServer(t *testing.T) { redistest.OnEachVersion(t, testCh
 func testCheckReportsTheServer(t *testing.T, v redistest.Version) {
 	s := v.Shared(t)
 	r := must.Get(newEngine(t, s.Conn(t)).Check(ctx))(t)
-	if !strings.HasPrefix(r.Server, "Redis ") && !strings.HasPrefix(r.Server, "Valkey ") || r.Mode != "standalone" || r.Eviction != "noeviction" || r.Address != s.Addr || r.MaxMemory != 0 {
-		t.Errorf("got %+v, want a standalone Redis at %s that never evicts", r, s.Addr)
+	kind, version, _ := strings.Cut(v.String(), "-")
+	if !strings.HasPrefix(strings.ToLower(r.Server), kind+" "+version+".") {
+		t.Errorf("got the server %q, want %s", r.Server, v)
+	}
+	if r.Mode != "standalone" || r.Eviction != "noeviction" || r.Address != s.Addr || r.MaxMemory != 0 {
+		t.Errorf("got %+v, want a standalone server at %s that never evicts", r, s.Addr)
 	}
 	if r.RoundTrip <= 0 || r.Offset.Abs() > r.RoundTrip || len(r.Warnings) > 0 {
 		t.Errorf("got %+v, want the clock of this machine and no warning", r)

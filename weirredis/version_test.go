@@ -83,3 +83,13 @@ func TestCheckOfOtherKeys(t *testing.T) {
 		assert.Err(newEngine(t, s.Conn(t)).Check(ctx))(t, weirredis.ErrServer, s.Addr+" refuses GET (", "on keys weir*")
 	})
 }
+
+// TestCheckOfAClusterNode: a client without redirections reaches the keys of one node alone.
+func TestCheckOfAClusterNode(t *testing.T) {
+	redistest.OnEachVersion(t, func(t *testing.T, v redistest.Version) {
+		r := must.Get(newEngine(t, v.Start(t, "--cluster-enabled", "yes").Conn(t)).Check(ctx))(t)
+		if r.Mode != "cluster" || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "use a client for Clusters") {
+			t.Errorf("got %+v, want a node of a Cluster and a warning", r)
+		}
+	})
+}

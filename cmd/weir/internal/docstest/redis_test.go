@@ -35,29 +35,38 @@ func TestRedisPageShowsTheClusterReport(t *testing.T) {
 }
 
 var (
-	testedOnPage = regexp.MustCompile(`run on Redis (\d+\.\d+\.\d+)`)
+	testedOnPage = regexp.MustCompile(`(Redis|Valkey) (\d+\.\d+\.\d+)`)
 	minOnPage    = regexp.MustCompile(`older than\s+Redis (\d+\.\d+)`)
 	minInCode    = regexp.MustCompile(`use Redis (\d+\.\d+) or later`)
 	serverHere   = regexp.MustCompile(`v=(\d+\.\d+\.\d+)`)
 )
 
-// TestRedisPageNamesTheServer: the version of the page is that of the server in these tests,
-// or that server is newer. The page has the least version of the code.
-func TestRedisPageNamesTheServer(t *testing.T) {
+// TestRedisPageNamesTheServers: the page has the version of each server of the tests, or this
+// machine's is newer. The page has the least version of the code.
+func TestRedisPageNamesTheServers(t *testing.T) {
 	page := read(t, "docs/redis.md")
-	tested, least := testedOnPage.FindStringSubmatch(page), minOnPage.FindStringSubmatch(page)
-	if tested == nil || least == nil {
-		t.Fatal("redis.md does not name the version that tests run on, and the least version")
+	least := minOnPage.FindStringSubmatch(page)
+	if code := minInCode.FindStringSubmatch(read(t, "weirredis/check.go")); least == nil || code == nil || code[1] != least[1] {
+		t.Errorf("redis.md names the least version %q, and the check %q", least, code)
 	}
-	out := must.Get(exec.Command(needs.Program(t, "redis-server"), "--version").Output())(t)
-	here := serverHere.FindStringSubmatch(string(out))
-	if here == nil {
-		t.Fatalf("redis-server --version prints %s", out)
+	_, paragraph, _ := strings.Cut(page, "\nTests run on ")
+	paragraph, _, _ = strings.Cut(paragraph, " by hand ")
+	tested := map[string]string{} // such as 8.1.1, by valkey-8.1
+	for _, m := range testedOnPage.FindAllStringSubmatch(paragraph, -1) {
+		kind, patch := strings.ToLower(m[1]), m[2]
+		tested[kind+strings.TrimPrefix(version.Lang("go"+patch), "go")] = patch
 	}
-	if version.Compare("go"+here[1], "go"+tested[1]) < 0 {
-		t.Errorf("redis.md says that tests run on Redis %s, and this machine has %s", tested[1], here[1])
-	}
-	if code := minInCode.FindStringSubmatch(read(t, "weirredis/check.go")); code == nil || code[1] != least[1] {
-		t.Errorf("redis.md names the least version %s, and the check %q", least[1], code)
+	for _, s := range needs.Servers {
+		t.Run(s.String(), func(t *testing.T) {
+			patch := tested[strings.Replace(s.String(), "-", "", 1)]
+			if patch == "" || !strings.Contains(paragraph, "`"+s.String()+"`") {
+				t.Fatalf("redis.md does not say that tests run on %s; it has %v", s, tested)
+			}
+			out := must.Get(exec.Command(s.Path(t), "--version").Output())(t)
+			here := serverHere.FindStringSubmatch(string(out))
+			if here == nil || version.Compare("go"+here[1], "go"+patch) < 0 {
+				t.Errorf("redis.md says that tests run on %s, and --version prints %s", patch, out)
+			}
+		})
 	}
 }
