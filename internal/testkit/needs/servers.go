@@ -16,12 +16,12 @@ import (
 // cache.
 type Server struct{ name string }
 
-// Servers are the servers of every test whose outcome may depend on the version of the server.
-// scripts/tools installs the same ones.
+// Servers are the servers of tests that depend on the server's version. scripts/tools installs
+// the same ones.
 var Servers = []Server{{"redis-7.0"}, {"redis-8.0"}, {"valkey-8.1"}}
 
-// ServerVariable is the environment variable with the name of a server, such as valkey-8.1. The
-// tests that need any server then run on that one.
+// ServerVariable is the environment variable with the name of a server, such as valkey-8.1. All
+// tests that need no certain version then run on that server.
 const ServerVariable = "WEIR_TEST_SERVER"
 
 // Redis declares a server of any version and returns its path: the one that the environment

@@ -22,7 +22,8 @@ func Conformance(t *testing.T, conn weirredis.Conn, attempts, hammers int) {
 		{"plain", []weirredis.Option{weirredis.DisableBatching(), weirredis.DenialCacheTTL(0)}, 1_000, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			weirtest.Run(t, engines(conn, c.opts...), weirtest.Attempts(c.attempts), weirtest.Hammers(hammers), weirtest.CachesDenials(c.caches))
+			weirtest.Run(t, engines(conn, c.opts...),
+				weirtest.Attempts(c.attempts), weirtest.Hammers(hammers), weirtest.CachesDenials(c.caches))
 		})
 	}
 }
@@ -32,7 +33,8 @@ func Conformance(t *testing.T, conn weirredis.Conn, attempts, hammers int) {
 func ShortConformance(t *testing.T, connect func(t *testing.T, s *Server) weirredis.Conn) {
 	OnEachVersion(t, func(t *testing.T, v Version) {
 		conn := connect(t, v.Shared(t))
-		weirtest.Run(t, engines(conn), weirtest.Attempts(300), weirtest.Hammers(1), weirtest.CachesDenials(100*time.Millisecond))
+		weirtest.Run(t, engines(conn),
+			weirtest.Attempts(300), weirtest.Hammers(1), weirtest.CachesDenials(100*time.Millisecond))
 	})
 }
 

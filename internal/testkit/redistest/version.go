@@ -9,9 +9,8 @@ import (
 // Version starts servers of one version.
 type Version struct{ server needs.Server }
 
-// OnEachVersion runs a test whose outcome may depend on the server's version, as texts of errors
-// do: as a subtest for each of [needs.Servers]. All other tests run on the version of this
-// machine.
+// OnEachVersion runs a test that depends on the server's version, as texts of errors do, in a
+// subtest for each of [needs.Servers]. All other tests run on the version of this machine.
 func OnEachVersion(t *testing.T, test func(t *testing.T, v Version)) {
 	for _, s := range needs.Servers {
 		t.Run(s.String(), func(t *testing.T) { test(t, Version{s}) })

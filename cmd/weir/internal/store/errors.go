@@ -55,7 +55,10 @@ func (t *target) errorf(kind error, problem, next string, args ...any) error {
 // replyError returns the error for a server's error reply.
 func (t *target) replyError(r weirredis.ReplyError) error {
 	text := string(r)
-	contains := func(part string) bool { return strings.Contains(strings.ToLower(text), part) }
+	lower := strings.ToLower(text)
+	contains := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(lower, part) })
+	}
 	word, _, _ := strings.Cut(text, " ")
 	server, _, _ := strings.Cut(t.scheme, "+") // redis or rediss
 	switch {
@@ -65,7 +68,7 @@ func (t *target) replyError(r weirredis.ReplyError) error {
 		return t.errorf(ErrRefused, "it rejects user or password (WRONGPASS)", "check them, in the URL or in %s and %s", usernameVariable, passwordVariable)
 	case word == "READONLY" || word == "MASTERDOWN":
 		return t.errorf(ErrUnreachable, text, "it is a replica: connect to the primary, or wait for the end of a failover")
-	case word == "NOPERM" || contains("the user executing the script") || contains("acl failure in script"):
+	case word == "NOPERM" || contains("the user executing the script", "acl failure in script"):
 		return t.errorf(ErrRefused, text, "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys %sweir*", t.prefix)
 	case contains("db index is out of range"):
 		return t.errorf(ErrRefused, fmt.Sprintf("it has no database %d", t.db), "use a lower number, mostly 0")
