@@ -312,6 +312,51 @@ func TestToolsWithoutRights(t *testing.T) {
 	}
 }
 
+// TestToolsFetchesServers: a server that PATH lacks, or has in another version, comes from the
+// release of Debian that has it and runs with the C library of its tree. One that cannot be
+// fetched is named. Each command is a stand-in, so that the test needs no network.
+func TestToolsFetchesServers(t *testing.T) {
+	const fetch = `for tree; do :; done
+[ "$FETCH" = no ] && exit 1
+lib=$tree/usr/lib/x86_64-linux-gnu
+mkdir -p "$tree/usr/bin" "$lib"
+printf '#!/bin/sh\nshift 2\nexec sh "$@"\n' >"$lib/ld-linux-x86-64.so.2"
+chmod +x "$lib/ld-linux-x86-64.so.2"
+echo 'echo Redis server v=8.0.9 sha=0' >"$tree/usr/bin/redis-server"
+echo 'echo Valkey server v=8.1.9 sha=0' >"$tree/usr/bin/valkey-server"
+`
+	bin, cache := t.TempDir(), t.TempDir()
+	for _, name := range []string{"bash", "sh", "env", "tr", "basename", "chmod", "find", "head", "mkdir", "mktemp", "mv", "rm"} {
+		must.Do(t, os.Symlink(needs.Program(t, name), filepath.Join(bin, name)))
+	}
+	edit(t, filepath.Join(bin, "id"), "#!/bin/sh\necho 0\n")
+	edit(t, filepath.Join(bin, "chown"), "#!/bin/sh\n")
+	edit(t, filepath.Join(bin, "redis-server"), "#!/bin/sh\necho Redis server v=7.0.99 sha=0\n")
+	edit(t, filepath.Join(bin, "mmdebstrap"), "#!/bin/sh\necho fetch \"$@\"\n"+fetch)
+	runTools := func(fetches string) string {
+		cmd := exec.Command(filepath.Join(bin, "bash"), "tools")
+		cmd.Env = []string{"PATH=" + bin, "XDG_CACHE_HOME=" + cache, "FETCH=" + fetches}
+		out, _ := cmd.CombinedOutput() // other tools are missing
+		return string(out)
+	}
+	const missing = "did not fetch it or it does not run here: "
+	if out := runTools("no"); !strings.Contains(out, missing+"redis-8.0;") || !strings.Contains(out, missing+"valkey-8.1;") || strings.Contains(out, missing+"redis-7.0") {
+		t.Errorf("without Debian it printed\n%s\nwant the two servers of trixie", out)
+	}
+	if out := runTools("yes"); !strings.Contains(out, "--include=redis-server,valkey-server trixie ") || strings.Contains(out, " bookworm ") || strings.Contains(out, missing) {
+		t.Errorf("it printed\n%s\nwant the servers of trixie, and no error", out)
+	}
+	for server, version := range map[string]string{"redis-8.0/redis-server": "v=8.0.9", "valkey-8.1/valkey-server": "v=8.1.9"} {
+		cmd := exec.Command(filepath.Join(cache, "weir-tools", server), "--version")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), version) {
+			t.Errorf("%s printed %s, %v", server, out, err)
+		}
+	}
+	if out := runTools("no"); strings.Contains(out, "fetch ") {
+		t.Errorf("with all servers it printed\n%s\nwant nothing fetched", out)
+	}
+}
+
 // TestNightlyTargetsAreListed: each job of the nightly workflow runs targets of the Makefile,
 // and docs/testing.md lists them with a time.
 func TestNightlyTargetsAreListed(t *testing.T) {
