@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -28,11 +29,15 @@ func Conformance(t *testing.T, conn weirredis.Conn, attempts, hammers int) {
 	}
 }
 
-// ShortConformance runs the conformance kit through connections to servers of each version: all
-// vectors, and a few random histories.
+// ShortConformance runs the conformance kit through connections to servers of each version but that
+// of Shared, which Conformance covers: all vectors, and a few random histories.
 func ShortConformance(t *testing.T, connect func(t *testing.T, s *Server) weirredis.Conn) {
 	OnEachVersion(t, func(t *testing.T, v Version) {
-		conn := connect(t, v.Shared(t))
+		s := v.Shared(t)
+		if s.program == needs.Redis(t) {
+			return
+		}
+		conn := connect(t, s)
 		weirtest.Run(t, engines(conn),
 			weirtest.Attempts(300), weirtest.Hammers(1), weirtest.CachesDenials(100*time.Millisecond))
 	})
