@@ -44,7 +44,7 @@ func (c *Call) Do(ctx context.Context) (Decision, error) {
 	return c.Decision, nil
 }
 
-// prepare checks the call and sets it in a zero one for engines (R14).
+// prepare checks the call and copies it into p, a zero call for engines (R14).
 func (c *Call) prepare(p *engine.Call) error {
 	r := &c.Request
 	clear(r.States)
@@ -53,7 +53,8 @@ func (c *Call) prepare(p *engine.Call) error {
 	}
 	switch {
 	case c.Op > engine.Refund:
-		return engine.Input("request", "%d is no operation of a Call; use engine.Attempt, Peek, Record or Refund, or the methods of a Limiter", c.Op)
+		return engine.Input("request", "%d is no operation of a Call; "+
+			"use engine.Attempt, Peek, Record or Refund, or the methods of a Limiter", c.Op)
 	case r.N == 0 && c.Op != engine.Peek:
 		return engine.Input("units", "0; an attempt, a record or a refund takes 1 or more, and Peek looks without a charge")
 	case c.Op == engine.Refund && r.States != nil:

@@ -24,8 +24,8 @@ type Decision struct {
 	Cached     bool          // a denial of a shared store, repeated from this process's memory (R8)
 
 	// Of Limit, for messages; zero if no limit denied. Used is -1 if it is not known, because
-	// the policy has several limits or a fallback decided. A replayed decision has the numbers of the first one, also
-	// if the limit has changed since.
+	// the policy has several limits or a fallback decided. A replayed decision has the numbers
+	// of the first one, also if the limit has changed since.
 	Kind   Kind
 	Max    int64         // its capacity in units
 	Window time.Duration // of KindConcurrency, its MaxHold

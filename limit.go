@@ -154,7 +154,8 @@ func (p *Policy) dimensionsProblem() string {
 	case len(p.Dimensions) == 0 && len(counted) <= 1:
 		return ""
 	case len(p.Dimensions) == 0:
-		return fmt.Sprintf("missing; the limits count by %d dimensions, so declare the order of the values in K, such as Dimensions: []string{%s}",
+		return fmt.Sprintf("missing; the limits count by %d dimensions, "+
+			"so declare the order of the values in K, such as Dimensions: []string{%s}",
 			len(counted), quoteAll(counted))
 	}
 	for i, dim := range p.Dimensions {

@@ -304,8 +304,8 @@ func (l *Limiter) check(key *Key, n int64) error {
 	return l.rules.CheckKey(key)
 }
 
-// prepare checks the key and the units of a call (R14), and sets them in a zero one with the
-// rules, and with the instant of a limiter that At made.
+// prepare checks the key and the units of a call (R14). It sets c, a zero call, to them, the
+// rules, and the instant of [Limiter.At] if there is one.
 func (l *Limiter) prepare(c *engine.Call, op engine.Op, key *Key, n int64) (err error) {
 	if err := l.check(key, n); err != nil {
 		return err

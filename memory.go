@@ -19,10 +19,9 @@ import (
 // With many keys, a key with one entry takes 75 to 110 bytes, its own 16 bytes included, and one
 // with ten entries about 140. A further entry takes 4 to 9 bytes, and up to 17 if it has many
 // units. Every fourth new key, and one in a few dozen other recordings, sweeps: it looks at a few
-// histories and removes
-// those that no longer count. Peeks and denials remove none. MaxKeys and MaxBytes never
-// remove a history that still counts: at the cap, recordings that need more room are
-// rejected with ErrFull (R13).
+// histories and removes those that no longer count. Peeks and denials remove none. MaxKeys and
+// MaxBytes never remove a history that still counts: at the cap, recordings that need more room
+// are rejected with ErrFull (R13).
 //
 // Histories recorded at instants that the caller passed (Limiter.At) live in their own
 // time. Only recordings at such instants remove them, an hour of that time after they
