@@ -125,7 +125,7 @@ var exportData = sync.OnceValues(func() (types.Importer, error) {
 })
 
 // internalTypes returns the exported names of a package in whose declaration a type of an
-// internal package stands, as "engine.Limit: internal/calendar.Windows".
+// internal package stands, as "engine.Limit: internal/window.Refill".
 func internalTypes(p *types.Package) (found []string) {
 	for _, name := range p.Scope().Names() {
 		object := p.Scope().Lookup(name)

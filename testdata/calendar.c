@@ -1,5 +1,5 @@
 // calendar finds the windows of calendar periods by the C library's clock. It shares
-// nothing with internal/calendar: it walks through the readings of localtime_r and bisects.
+// nothing with engine/calendar.go: it walks through the readings of localtime_r and bisects.
 //
 // Each line of the input is a question, and a line of the output its answer:
 //
