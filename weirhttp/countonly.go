@@ -22,6 +22,8 @@ import (
 //   - A connection that was hijacked has 101, unless a status was written before.
 //   - A client that hangs up changes nothing: the handler's status decides.
 //   - If the handler runs for longer than the longest window, its units no longer count anyway.
+//   - A minimum interval (weir.Limit.Apart) has begun all the same: giving back does not move it.
+//   - If the function of CountOnly panics, the request counts, and its hold ends.
 //   - Denied requests have no response of the handler. Under weir.CountDenied they count.
 //
 // Units that could not be given back, because the store is down, count until they leave by
@@ -34,7 +36,9 @@ func CountOnly(counts func(status int) bool) Option {
 }
 
 // handle serves a granted request, and settles its reservation, also if the handler panics.
-func (m *middleware) handle(w http.ResponseWriter, r *http.Request, next http.Handler, held *weir.Reservation) {
+func (m *middleware) handle(
+	w http.ResponseWriter, r *http.Request, next http.Handler, held *weir.Reservation,
+) {
 	if m.countOnly == nil || held == nil {
 		defer keyby.End(r.Context(), held, m.errorLog, "request", m.keys.Policy())
 		next.ServeHTTP(w, r)
@@ -42,15 +46,19 @@ func (m *middleware) handle(w http.ResponseWriter, r *http.Request, next http.Ha
 	}
 	recorder := &statusRecorder{ResponseWriter: w}
 	status := http.StatusInternalServerError // unless the handler returns
+	counts := true                           // unless countOnly returns
 	defer func() {
-		if recorder.status != 0 {
-			status = recorder.status
-		}
-		if m.countOnly(status) {
+		if counts {
 			keyby.End(r.Context(), held, m.errorLog, "request", m.keys.Policy())
 		} else {
 			keyby.GiveBack(r.Context(), held, m.errorLog, "request", m.keys.Policy())
 		}
+	}()
+	defer func() {
+		if recorder.status != 0 {
+			status = recorder.status
+		}
+		counts = m.countOnly(status)
 	}()
 	next.ServeHTTP(recorder.writer(), r)
 	status = http.StatusOK

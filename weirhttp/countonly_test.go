@@ -355,3 +355,15 @@ func withOptional(under http.ResponseWriter, bits int) http.ResponseWriter {
 	}
 	return under
 }
+
+// TestCountOnlyThatPanics ends the hold, and the request counts.
+func TestCountOnlyThatPanics(t *testing.T) {
+	l := newLimiter(t, renders)
+	h := Middleware(l, nil, CountOnly(func(int) bool { panic("a fault") }))(new(served))
+	if p := must.Panic(func() { get(h) }); p != "a fault" {
+		t.Errorf("panic %v, want that of the function", p)
+	}
+	if got := used(t, l); got[0] != 0 || got[1] != 1 {
+		t.Errorf("%v count, want 0 held and 1 in the hour", got)
+	}
+}

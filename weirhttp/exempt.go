@@ -1,6 +1,7 @@
 package weirhttp
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -59,7 +60,7 @@ type exemption struct {
 func (m *middleware) isExempt(r *http.Request) (bool, error) {
 	for _, e := range m.exempt {
 		value, err := e.client(r)
-		if _, isClients := err.(*KeyError); err != nil && !isClients {
+		if _, isClients := errors.AsType[*KeyError](err); err != nil && !isClients {
 			return false, m.keys.Fault("the function of Exempt failed: %w", err)
 		}
 		if err == nil && e.covers(value) {

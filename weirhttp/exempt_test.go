@@ -2,6 +2,7 @@ package weirhttp
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -102,5 +103,16 @@ func TestExemptOfAWidePrefix(t *testing.T) {
 		if got := r.Header.Get("RateLimit-Policy") == ""; got != want {
 			t.Errorf("%s: exempt %t, want %t", text, got, want)
 		}
+	}
+}
+
+// TestExemptOfAWrappedKeyError: such a client is not exempt, and its request no fault.
+func TestExemptOfAWrappedKeyError(t *testing.T) {
+	client := func(*http.Request) (string, error) {
+		return "", fmt.Errorf("address: %w", &KeyError{Problem: "no address"})
+	}
+	h := Middleware(newLimiter(t, search), By{"ip": Header("X-User")}, Exempt(client))(new(served))
+	if r := get(h, with("X-User", "ann")); r.StatusCode != 200 || r.Header.Get("RateLimit-Policy") == "" {
+		t.Errorf("status %d, header %v; want it counted", r.StatusCode, r.Header)
 	}
 }

@@ -27,6 +27,8 @@ type line struct {
 	next    *denial     // the answer that the first one got; nil = it has not asked
 	pause   time.Time   // the server's pause lasts until then
 	over    *time.Timer // forgets the line at the end of the pause; nil = no pause so far
+
+	released int // the queue's releases at the last end of a hold with this key, or later
 }
 
 // denial is an answer of the limiter.
@@ -34,6 +36,7 @@ type denial struct {
 	decision weir.Decision
 	next     time.Time // the instant of the next attempt
 	isFirm   bool      // no attempt before next can succeed
+	isOwn    bool      // only the end of a hold with the same key makes room before next
 	releases int       // ends of holds before the attempt
 }
 
@@ -84,6 +87,14 @@ func (q *queue) isFree(key string) bool {
 	return l == nil || len(l.waiting) == 0 && !l.pause.After(time.Now())
 }
 
+// isPaused reports whether the server has asked for no requests with the key now.
+func (q *queue) isPaused(key string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[key]
+	return l != nil && l.pause.After(time.Now())
+}
+
 // lineLocked returns the line of a key, which may be new.
 func (q *queue) lineLocked(key string) *line {
 	l := q.lines[key]
@@ -116,6 +127,7 @@ func (q *queue) join(key string, w *waiter, denied *denial) {
 	l := q.lineLocked(key)
 	if len(l.waiting) == 0 {
 		l.next = denied
+		l.released = q.releases // ends before there was a line count as those of this key
 	}
 	l.waiting = append(l.waiting, w)
 }
@@ -133,14 +145,15 @@ func (q *queue) leave(key string, w *waiter) {
 	q.forgetLocked(key)
 }
 
-// turn returns the time for which a request waits before it looks again: 0 if it may attempt its
+// waitTime returns the time for which a request waits before it looks again: 0 if it may attempt its
 // unit now, and below 0 until a signal. The error is that of a wait beyond the deadline.
-func (q *queue) turn(key string, w *waiter) (time.Duration, error) {
+func (q *queue) waitTime(key string, w *waiter) (time.Duration, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[key]
 	if w.misses(l.pause) {
-		return 0, fmt.Errorf("weirhttp: the server asked for no requests until %s (Retry-After), so this one was not sent: %w",
+		return 0, fmt.Errorf("weirhttp: the server asked for no requests until %s (Retry-After), "+
+			"so this one was not sent: %w",
 			l.pause.UTC().Format(time.RFC3339), weir.ErrDeadline)
 	}
 	next := l.pause
@@ -148,8 +161,7 @@ func (q *queue) turn(key string, w *waiter) (time.Duration, error) {
 		if l.next.isFirm && w.misses(l.next.next) {
 			return 0, &weir.WaitError{Decision: l.next.decision, Cause: weir.ErrDeadline, N: 1}
 		}
-		ended := !l.next.isFirm && l.next.releases != q.releases
-		if !ended && l.next.next.After(next) {
+		if !q.hasEndedLocked(l) && l.next.next.After(next) {
 			next = l.next.next
 		}
 	}
@@ -157,6 +169,17 @@ func (q *queue) turn(key string, w *waiter) (time.Duration, error) {
 		return -1, nil
 	}
 	return max(0, time.Until(next)), nil
+}
+
+// hasEndedLocked reports whether a hold for which a line waits has ended since its attempt.
+func (q *queue) hasEndedLocked(l *line) bool {
+	switch {
+	case l.next.isFirm:
+		return false
+	case l.next.isOwn:
+		return l.released > l.next.releases
+	}
+	return q.releases > l.next.releases
 }
 
 // deny sets the answer that the first request of a line got. Requests behind it whose
@@ -184,7 +207,7 @@ func (l *line) signalMissing(next time.Time) {
 func (q *queue) decision(key string) weir.Decision {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if l := q.lines[key]; l.next != nil {
+	if l := q.lines[key]; l != nil && l.next != nil {
 		return l.next.decision
 	}
 	return weir.Decision{}
@@ -221,15 +244,29 @@ func (q *queue) countReleases() int {
 	return q.releases
 }
 
-// release counts the end of a hold, and wakes the requests that wait for one. Keys may share a
-// concurrency limit, so it wakes the first one of each.
-func (q *queue) release() {
+// release counts the end of a hold of a key, and wakes the first request that waits for it. If
+// keys share a concurrency limit, it wakes the first one of each that waits for a shared one.
+func (q *queue) release(key string, shares bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.releases++
+	if l := q.lines[key]; l != nil {
+		l.released = q.releases
+		l.signalEnd()
+	}
+	if !shares {
+		return
+	}
 	for _, l := range q.lines {
-		if len(l.waiting) > 0 && l.next != nil && !l.next.isFirm {
-			l.waiting[0].signal()
+		if l.next != nil && !l.next.isOwn {
+			l.signalEnd()
 		}
+	}
+}
+
+// signalEnd wakes the first request of a line that waits for the end of a hold.
+func (l *line) signalEnd() {
+	if len(l.waiting) > 0 && l.next != nil && !l.next.isFirm {
+		l.waiting[0].signal()
 	}
 }

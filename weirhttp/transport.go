@@ -1,6 +1,7 @@
 package weirhttp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/keyby"
 	"github.com/weirlimit/weir/internal/option"
@@ -38,22 +40,29 @@ import (
 //     weir.ErrDeadline, a *weir.WaitError unless the server asked for the pause. Nothing is
 //     charged and nothing is sent. A request behind others learns it when their wait is known.
 //   - If the context ends, RoundTrip returns a *weir.WaitError that wraps the context's error.
+//     If it ends during an attempt, the unit may have been charged.
 //   - If the request can never be granted, it returns a *weir.WaitError that wraps weir.ErrNever.
 //   - If the limiter cannot decide, it returns the limiter's error, unless [SendWhenDown] is set.
 //   - A request without a value of the key is a *KeyError, and a fault of the program wraps
 //     [ErrProgram].
 //
 // After status 429 or 503 with Retry-After, no request with the same key is sent until the
-// pause is over. Retry-After is seconds or a date. A date counts from the Date of the response,
-// so the clocks may differ. A pause is at most 24 hours: after these one request tries again.
-// Other texts are ignored. The caller gets the response, unless [Retry] sends the request again.
+// pause is over. A request whose unit was granted as the pause began is held back, too: its unit
+// is given back, and it attempts another one after the pause. Requests that are in flight go on.
+// Retry-After is seconds or a date. A date counts from the Date of the response, so the clocks
+// may differ. A pause is at most 24 hours, also if the server asks for a longer one. After it,
+// requests are sent as the limit permits. The caller gets the response, unless [Retry] sends the
+// request again. A response without Retry-After, or with another text in it, causes neither a
+// pause nor a retry.
 //
 // A concurrency limit (weir.AtOnce) holds a unit until the Body of the response is closed, or
 // until the request has failed. A request that waits for one is sent when another request of
 // this transport ends. Holds of other processes are looked for once a second. The wait for an
 // end cannot be foreseen, so it lasts until the deadline.
 //
-// A shadow sends without waiting for the limit, and obeys the server's pauses.
+// A shadow sends without waiting for the limit, and obeys the server's pauses. A policy of a file
+// with count: reported takes no units before a request, so its requests fail with ErrProgram. One
+// that blocks (then block 10m) blocks the program itself when a request has to wait.
 //
 // The returned RoundTripper is safe for concurrent use, and http.Client.CloseIdleConnections
 // reaches base. NewTransport panics for the same mistakes as Middleware, and for a policy of
@@ -68,8 +77,9 @@ import (
 func NewTransport(base http.RoundTripper, limiter weir.Decider, by By, opts ...TransportOption) http.RoundTripper {
 	const caller = "weirhttp: NewTransport"
 	keys := keyby.New(caller, limiter, by, ErrProgram)
-	if rules := limiter.Compiled(); rules.Mode == weir.CountDenied {
-		panic(fmt.Sprintf("%s: policy %q has the mode CountDenied, so each try of a waiting request would be charged; use AllOrNothing",
+	if rules := limiter.Compiled(); countsDenied(rules) {
+		panic(fmt.Sprintf("%s: policy %q has the mode CountDenied, "+
+			"so each try of a waiting request would be charged; use AllOrNothing",
 			caller, rules.Name))
 	}
 	if base == nil {
@@ -78,21 +88,37 @@ func NewTransport(base http.RoundTripper, limiter weir.Decider, by By, opts ...T
 	t := &transport{base: base, limiter: limiter, keys: keys, log: slog.Default()}
 	option.Apply(t, opts)
 	t.outages = &outagelog.Log{
-		To:   t.log.With("policy", keys.Policy()),
-		Up:   "weirhttp: requests of the transport are decided again",
-		Down: "weirhttp: the transport got no decision; such requests are sent uncounted unless the store is full",
+		To: t.log.With("policy", keys.Policy()),
+		Up: "weirhttp: requests of the transport are decided again",
+		Down: "weirhttp: the transport got no decision; " +
+			"such requests are sent uncounted unless the store is full",
 	}
 	return t
+}
+
+// countsDenied reports whether denied attempts are charged. A reload may have removed the rules,
+// then they are nil.
+func countsDenied(rules *engine.Compiled) bool {
+	return rules != nil && rules.Mode == weir.CountDenied
 }
 
 // TransportOption sets one property of [NewTransport]. A nil TransportOption changes nothing.
 type TransportOption func(*transport)
 
 // Retry sends a request again after status 429 or 503 with Retry-After, when the pause is over
-// and its unit is granted, up to times times. That is safe for every method, because the server
-// has not served the request. A request with a body is sent again only if it has GetBody, as
-// those of http.NewRequest from bytes and strings. The caller gets the last response: immediately,
-// if the wait for another attempt would outlast the deadline or no decision can be made.
+// and another unit is granted, up to times times. It joins at the end of the requests that wait.
+//
+//   - After 429 every request is sent again, because the server has not served it.
+//   - After 503 the server may have served a part of it. So only idempotent requests are sent
+//     again: GET, HEAD, OPTIONS, TRACE, PUT and DELETE, and those with an Idempotency-Key or
+//     X-Idempotency-Key field.
+//   - A request with a body is sent again only if it has GetBody, as those of http.NewRequest
+//     from bytes and strings.
+//   - A response whose body is longer than 64 KiB is not retried. A shorter body is read before
+//     the wait, so that a waiting request occupies no connection.
+//
+// The caller gets the last response: immediately, if the wait for another unit would outlast the
+// deadline or no decision can be made.
 //
 // Retry panics if times is below 0. Default: 0.
 func Retry(times int) TransportOption {
@@ -108,8 +134,8 @@ func Retry(times int) TransportOption {
 // Default: such requests fail with the limiter's error.
 func SendWhenDown() TransportOption { return func(t *transport) { t.sendWhenDown = true } }
 
-// TransportErrorLog sets the logger for requests that SendWhenDown sends uncounted, and for
-// holds that could not be ended (weir.KindConcurrency). slog.New(slog.DiscardHandler) silences
+// TransportErrorLog sets the logger for requests that SendWhenDown sends uncounted, for holds that
+// could not be ended (weir.KindConcurrency), and for units that could not be given back. slog.New(slog.DiscardHandler) silences
 // it. Default, also for nil: slog.Default().
 func TransportErrorLog(log *slog.Logger) TransportOption {
 	return func(t *transport) {
@@ -123,8 +149,8 @@ func TransportErrorLog(log *slog.Logger) TransportOption {
 // stop the program for years.
 const maxPause = 24 * time.Hour
 
-// maxDiscarded is the number of bytes that are read of a response that the caller does not get,
-// so that its connection can be used again.
+// maxDiscarded is the number of bytes that are read of a response before a retry, so that its
+// connection can be used again.
 const maxDiscarded = 64 << 10
 
 type transport struct {
@@ -142,7 +168,10 @@ type transport struct {
 // RoundTrip sends a request when its unit is granted.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	p := passage{transport: t, ctx: r.Context()}
-	err := p.enter(r)
+	err := p.readKey(r)
+	if err == nil {
+		err = p.awaitUnit()
+	}
 	if err != nil {
 		if r.Body != nil {
 			r.Body.Close() // the contract of a RoundTripper
@@ -153,29 +182,30 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	for tries := 0; ; tries++ {
 		response, err := t.base.RoundTrip(sent)
 		if err != nil {
-			p.end()
+			p.endHold()
 			return response, err
 		}
 		pause, asked := pauseOf(response, time.Now())
 		if asked {
 			t.queue.pause(p.key, pause)
 		}
-		if !asked || tries == t.retries {
+		if !asked || tries == t.retries || !isRepeatable(r, response.StatusCode) {
+			return p.holdUntilClosed(response), nil
+		}
+		if !detach(response) {
 			return p.holdUntilClosed(response), nil
 		}
 		if sent = replay(r); sent == nil {
 			return p.holdUntilClosed(response), nil
 		}
-		p.end()
-		if err := p.wait(); err != nil {
+		p.endHold()
+		if err := p.awaitUnit(); err != nil {
 			closeBody(sent.Body)
 			if p.ctx.Err() == nil {
 				return response, nil // more useful than an error: it has the Retry-After
 			}
-			closeBody(response.Body)
 			return nil, err
 		}
-		discard(response.Body)
 	}
 }
 
@@ -203,13 +233,49 @@ func replay(r *http.Request) *http.Request {
 	return again
 }
 
-// discard closes a body, and reads a short rest so that the connection can be used again.
-func discard(body io.ReadCloser) {
-	if body != nil {
-		io.CopyN(io.Discard, body, maxDiscarded)
-		body.Close()
+// isRepeatable reports whether a request with a response of a status may be sent again. Of 503
+// these are the requests that http.Transport sends again by itself, and PUT and DELETE.
+func isRepeatable(r *http.Request, status int) bool {
+	if status == http.StatusTooManyRequests {
+		return true
 	}
+	switch r.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace,
+		http.MethodPut, http.MethodDelete:
+		return true
+	}
+	_, hasKey := r.Header["Idempotency-Key"] // also without a value, which is not sent
+	_, hasXKey := r.Header["X-Idempotency-Key"]
+	return hasKey || hasXKey
 }
+
+// detach moves the body of a response into memory and closes it, so that its connection can be
+// used again. It reports false for a body that is too long, which can be read as before.
+func detach(r *http.Response) bool {
+	if r.Body == nil {
+		return true
+	}
+	read, err := io.ReadAll(io.LimitReader(r.Body, maxDiscarded+1))
+	if err == nil && len(read) > maxDiscarded {
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(read), r.Body), r.Body}
+		return false
+	}
+	r.Body.Close()
+	rest := io.Reader(http.NoBody)
+	if err != nil {
+		rest = brokenBody{err}
+	}
+	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(read), rest))
+	return true
+}
+
+// brokenBody is the end of a body that could not be read.
+type brokenBody struct{ err error }
+
+func (b brokenBody) Read([]byte) (int, error) { return 0, b.err }
 
 func closeBody(body io.Closer) {
 	if body != nil {
@@ -248,20 +314,21 @@ type passage struct {
 	values map[string]string
 	key    string            // made of the values
 	held   *weir.Reservation // the unit that a concurrency limit holds for the request
+	shares bool              // requests with other keys may wait for the end of the hold
 }
 
-// enter reads the key of a request, and waits for its unit.
-func (p *passage) enter(r *http.Request) (err error) {
-	p.values, err = keyby.Read[*KeyError](&p.keys, func(value ValueFunc) (string, error) { return value(r) })
-	if err != nil {
+// readKey reads the key of a request.
+func (p *passage) readKey(r *http.Request) (err error) {
+	call := func(value ValueFunc) (string, error) { return value(r) }
+	if p.values, err = keyby.Read[*KeyError](&p.keys, call); err != nil {
 		return err
 	}
 	p.key = p.keys.Text(p.values)
-	return p.wait()
+	return nil
 }
 
-// wait waits until a unit is granted and the server permits requests with the key.
-func (p *passage) wait() error {
+// awaitUnit waits until a unit is granted and the server permits requests with the key.
+func (p *passage) awaitUnit() error {
 	if err := p.ctx.Err(); err != nil {
 		return &weir.WaitError{Cause: err, N: 1}
 	}
@@ -280,7 +347,7 @@ func (p *passage) wait() error {
 		if err := p.ctx.Err(); err != nil {
 			return &weir.WaitError{Decision: p.queue.decision(p.key), Cause: err, N: 1}
 		}
-		wait, err := p.queue.turn(p.key, w)
+		wait, err := p.queue.waitTime(p.key, w)
 		switch {
 		case err != nil:
 			return err
@@ -300,40 +367,85 @@ func (p *passage) wait() error {
 // other processes end theirs without notice.
 const holdPoll = time.Second
 
-// attempt attempts the unit. denied is nil if the request may be sent, or after an error.
+// attempt attempts the unit, and gives it back if a pause has begun. denied is nil if the request
+// may be sent, or after an error.
+//
+// A unit that was kept through the pause would be sent beside those that are granted after it, so
+// together they could break the limit.
 func (p *passage) attempt() (denied *denial, err error) {
-	if rules := p.limiter.Compiled(); rules != nil && rules.Mode == weir.CountDenied {
-		return nil, p.keys.Fault("policy %q has the mode CountDenied since a reload, "+
+	granted, denied, err := p.decide()
+	if err != nil || denied != nil {
+		return denied, err
+	}
+	if p.queue.isPaused(p.key) {
+		if granted != nil {
+			keyby.GiveBack(p.ctx, granted, p.log, "request", p.keys.Policy())
+		}
+		if !granted.HeldUntil().IsZero() {
+			p.queue.release(p.key, p.shares)
+		}
+		return new(denial), nil // the pause has the time of the next attempt
+	}
+	if !granted.HeldUntil().IsZero() {
+		p.held = granted
+	}
+	return nil, nil
+}
+
+// decide attempts the unit. granted may be nil if the request is sent uncounted. It is a
+// reservation in any case, because only that is rejected by a policy that counts reported units.
+func (p *passage) decide() (granted *weir.Reservation, denied *denial, err error) {
+	if rules := p.limiter.Compiled(); countsDenied(rules) {
+		return nil, nil, p.keys.Fault("policy %q has the mode CountDenied since a reload, "+
 			"so each try of a waiting request would be charged; use all or nothing", rules.Name)
 	}
 	releases := p.queue.countReleases()
-	held, o, err := p.keys.Attempt(p.ctx, p.values, 1, false)
+	granted, o, err := p.keys.Attempt(p.ctx, p.values, 1, true)
 	if err != nil {
-		return nil, p.failed(err)
+		return nil, nil, p.failed(err)
 	}
 	p.outages.Set(shadowError(&Outcome{o}))
 	d := o.Decision
 	switch {
 	case d.Allowed:
-		p.held = held
-		return nil, nil
+		p.shares = sharesHolds(o.Rules)
+		return granted, nil, nil
 	case d.RetryAfter == weir.Never:
-		return nil, &weir.WaitError{Decision: d, Cause: weir.ErrNever, N: 1}
+		return nil, nil, &weir.WaitError{Decision: d, Cause: weir.ErrNever, N: 1}
 	}
 	wait := max(d.RetryAfter, time.Millisecond) // a fallback denied with an unknown wait: do not spin
-	denied = &denial{decision: d, releases: releases, isFirm: !isHold(&o)}
-	if !denied.isFirm {
+	denied = &denial{decision: d, releases: releases, isFirm: true}
+	if hold := deniedHold(&o); hold != nil {
+		denied.isFirm, denied.isOwn = false, countsByAll(hold, o.Rules)
 		wait = min(wait, holdPoll)
 	}
 	denied.next = time.Now().Add(wait)
-	return denied, nil
+	return nil, denied, nil
 }
 
-// isHold reports whether a concurrency limit denied for the longest time. Its wait is only the
-// latest end of a hold.
-func isHold(o *weir.Outcome) bool {
+// deniedHold returns the concurrency limit that denied for the longest time; nil if another limit
+// did. Its wait is only the latest end of a hold.
+func deniedHold(o *weir.Outcome) *engine.Limit {
 	for i := range o.States {
 		if s := &o.States[i]; s.Name == o.Decision.Limit && s.MaxHold > 0 {
+			return &o.Rules.Limits[i]
+		}
+	}
+	return nil
+}
+
+// countsByAll reports whether requests with other keys never share a limit.
+func countsByAll(l *engine.Limit, rules *engine.Compiled) bool {
+	return len(l.By) == len(rules.Dimensions)
+}
+
+// sharesHolds reports whether requests with different keys share a concurrency limit.
+func sharesHolds(rules *engine.Compiled) bool {
+	if rules == nil || rules.Holds == nil {
+		return false
+	}
+	for i := range rules.Holds.Limits {
+		if !countsByAll(&rules.Holds.Limits[i], rules) {
 			return true
 		}
 	}
@@ -343,22 +455,26 @@ func isHold(o *weir.Outcome) bool {
 // failed returns the error of a request without a decision; nil if it is sent all the same.
 func (p *passage) failed(err error) error {
 	status, _ := answerTo(err)
-	isDown := status == http.StatusServiceUnavailable && !errors.Is(err, weir.ErrFull) && p.ctx.Err() == nil
-	if isDown && p.sendWhenDown {
+	isDown := status == http.StatusServiceUnavailable
+	if ended := p.ctx.Err(); isDown && ended != nil {
+		cause := fmt.Errorf("%w; the unit may have been charged: %w", ended, err)
+		return &weir.WaitError{Decision: p.queue.decision(p.key), Cause: cause, N: 1}
+	}
+	if isDown && p.sendWhenDown && !errors.Is(err, weir.ErrFull) {
 		p.outages.Set(errors.New(answer.Logged(err)))
 		return nil
 	}
 	return fmt.Errorf("weirhttp: no decision could be made, so the request was not sent: %w", err)
 }
 
-// end ends the hold of the request, if there is one, and lets another one try.
-func (p *passage) end() {
+// endHold ends the hold of the request, if there is one, and lets another one try.
+func (p *passage) endHold() {
 	if p.held == nil {
 		return
 	}
 	keyby.End(p.ctx, p.held, p.log, "request", p.keys.Policy())
 	p.held = nil
-	p.queue.release()
+	p.queue.release(p.key, p.shares)
 }
 
 // holdUntilClosed returns the response with a body that ends the hold.
@@ -367,10 +483,10 @@ func (p *passage) holdUntilClosed(r *http.Response) *http.Response {
 		return r
 	}
 	if r.Body == nil {
-		p.end()
+		p.endHold()
 		return r
 	}
-	body := &heldBody{ReadCloser: r.Body, end: sync.OnceFunc(p.end)}
+	body := &heldBody{ReadCloser: r.Body, end: sync.OnceFunc(p.endHold)}
 	r.Body = body
 	if w, ok := body.ReadCloser.(io.Writer); ok { // the connection switched protocols
 		r.Body = struct {

@@ -56,3 +56,16 @@ func TestTransportOfAFile(t *testing.T) {
 		}
 	}
 }
+
+// TestTransportOfReportedUnits sends nothing: its attempts would take no units.
+func TestTransportOfReportedUnits(t *testing.T) {
+	set := must.Get(enforce.New(parse(t, "  api: {limit: 1 per hour, count: reported}\n"), weir.NewMemory()))(t)
+	sent := 0
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { sent++ }))
+	defer s.Close()
+	client := &http.Client{Transport: weirhttp.NewTransport(nil, set.Rule("api"), nil)}
+	_, err := client.Get(s.URL)
+	if !errors.Is(err, weirhttp.ErrProgram) || !strings.Contains(err.Error(), "counts reported units") || sent != 0 {
+		t.Errorf("%v, %d sent; want ErrProgram and 0", err, sent)
+	}
+}

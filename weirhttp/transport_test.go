@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -555,7 +557,7 @@ func testTransportEndsHolds(t *testing.T) {
 		case 1:
 			return nil
 		case 2:
-			return reply(503, "Retry-After", "5")
+			return reply(429, "Retry-After", "5")
 		}
 		return reply(200)
 	}}
@@ -697,6 +699,7 @@ func TestTransportWithARealServer(t *testing.T) {
 	client := &http.Client{Transport: NewTransport(s.Client().Transport, l, nil, Retry(1)), Timeout: time.Minute}
 	post := func() (*http.Response, string, error) {
 		r := must.Get(http.NewRequest("POST", s.URL, strings.NewReader("order")))(t)
+		r.Header.Set("Idempotency-Key", "1") // so it is sent again after 503
 		before := r.Header.Clone()
 		response, err := client.Do(r)
 		if fmt.Sprint(r.Header) != fmt.Sprint(before) {
@@ -735,5 +738,248 @@ func TestTransportWithARealServer(t *testing.T) {
 	(&http.Client{Transport: NewTransport(roundTripper(nil), l, nil)}).CloseIdleConnections()
 	if p.idle != 1 {
 		t.Errorf("CloseIdleConnections reached the base %d times, want once", p.idle)
+	}
+}
+
+// TestTransportWaitsWithoutAConnection: a request that waits for a retry occupies neither its hold
+// nor its connection, so another one gets both.
+func TestTransportWaitsWithoutAConnection(t *testing.T) {
+	arrived, answer := make(chan string, 3), make(chan int)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrived <- r.URL.Path
+		status := <-answer
+		if status == 429 {
+			w.Header().Set("Retry-After", "1")
+		}
+		w.WriteHeader(status)
+		io.WriteString(w, "answer")
+	}))
+	defer s.Close()
+	base := &http.Transport{MaxConnsPerHost: 1}
+	defer base.CloseIdleConnections()
+	l := newLimiter(t, weir.Policy{Name: "provider", Limits: []weir.Limit{weir.AtOnce(1, time.Hour)}})
+	rt := NewTransport(base, l, nil, Retry(1))
+	client := &http.Client{Transport: rt, Timeout: 30 * time.Second}
+	var all sync.WaitGroup
+	get := func(path string) {
+		response, err := client.Get(s.URL + path)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			return
+		}
+		defer response.Body.Close()
+		if body, err := io.ReadAll(response.Body); response.StatusCode != 200 || string(body) != "answer" || err != nil {
+			t.Errorf("%s: %d, %q, %v", path, response.StatusCode, body, err)
+		}
+	}
+	all.Go(func() { get("/a") })
+	first := <-arrived
+	all.Go(func() { get("/b") })
+	for linesOf(rt) == 0 {
+		runtime.Gosched()
+	}
+	answer <- 429
+	var next []string
+	for range 2 {
+		select {
+		case path := <-arrived:
+			next = append(next, path)
+			answer <- 200
+		case <-t.Context().Done():
+		case <-time.After(20 * time.Second):
+			t.Error("nothing was sent after the pause")
+		}
+	}
+	all.Wait()
+	if first != "/a" || !slices.Equal(next, []string{"/b", "/a"}) {
+		t.Errorf("sent %q and then %q, want /a, /b, /a", first, next)
+	}
+}
+
+// TestTransportRetriesShortResponses only: a long body is the caller's, as a whole. One that fails
+// fails for the caller, too.
+func TestTransportRetriesShortResponses(t *testing.T) {
+	broken := errors.New("connection reset")
+	for name, c := range map[string]struct {
+		body io.Reader
+		sent int
+		read int
+		err  error
+	}{
+		"short":  {strings.NewReader(strings.Repeat("x", maxDiscarded)), 2, maxDiscarded, nil},
+		"long":   {strings.NewReader(strings.Repeat("x", 2*maxDiscarded)), 1, 2 * maxDiscarded, nil},
+		"broken": {io.MultiReader(strings.NewReader("x"), iotest.ErrReader(broken)), 2, 1, broken},
+		"none":   {nil, 2, 0, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			sent, body := 0, &closable{Reader: c.body}
+			base := roundTripper(func(*http.Request) (*http.Response, error) {
+				sent++
+				r := reply(429, "Retry-After", "60")
+				if c.body != nil {
+					r.Body = body
+				}
+				if sent == 1 {
+					r.Header.Set("Retry-After", "5")
+				}
+				return r, nil
+			})
+			rt := NewTransport(base, newLimiter(t, perSecond(9)), nil, Retry(1))
+			r := must.Get(rt.RoundTrip(httptest.NewRequest("GET", "http://provider.example", nil)))(t)
+			if sent != c.sent || sent == 2 && c.body != nil && body.closed != 1 {
+				t.Errorf("%s: %d sent, closed %d times; want %d", name, sent, body.closed, c.sent)
+			}
+			if sent == 1 {
+				read, err := io.ReadAll(r.Body)
+				if len(read) != c.read || err != c.err || r.Body.Close() != nil || body.closed != 1 {
+					t.Errorf("%s: read %d bytes, %v, closed %d times; want %d", name, len(read), err, body.closed, c.read)
+				}
+			}
+		})
+		if name == "long" || name == "none" {
+			continue
+		}
+		body := &closable{Reader: c.body}
+		if name == "short" {
+			body.Reader = strings.NewReader(strings.Repeat("x", maxDiscarded))
+		} else {
+			body.Reader = io.MultiReader(strings.NewReader("x"), iotest.ErrReader(broken))
+		}
+		r := &http.Response{Body: body}
+		isShort := detach(r)
+		read, err := io.ReadAll(r.Body)
+		if !isShort || len(read) != c.read || err != c.err || body.closed != 1 {
+			t.Errorf("%s: detached %t, %d bytes, %v, closed %d times", name, isShort, len(read), err, body.closed)
+		}
+	}
+}
+
+// TestTransportRetriesIdempotentRequests after 503, and every request after 429.
+func TestTransportRetriesIdempotentRequests(t *testing.T) {
+	for _, c := range []struct {
+		method, field string
+		after503      int // requests that are sent
+	}{
+		{"", "", 2}, {"GET", "", 2}, {"HEAD", "", 2}, {"OPTIONS", "", 2}, {"TRACE", "", 2},
+		{"PUT", "", 2}, {"DELETE", "", 2}, {"POST", "", 1}, {"PATCH", "", 1},
+		{"POST", "Idempotency-Key", 2}, {"PATCH", "X-Idempotency-Key", 2},
+	} {
+		for status, want := range map[int]int{429: 2, 503: c.after503} {
+			synctest.Test(t, func(t *testing.T) {
+				p := &provider{answer: func(int, *http.Request) *http.Response { return reply(status, "Retry-After", "1") }}
+				r := httptest.NewRequest("GET", "http://provider.example", nil)
+				r.Method = c.method
+				if c.field != "" {
+					r.Header.Set(c.field, "1")
+				}
+				must.Get(NewTransport(p, newLimiter(t, perSecond(9)), nil, Retry(1)).RoundTrip(r))(t)
+				if len(p.at) != want {
+					t.Errorf("%q %s after %d: %d sent, want %d", c.method, c.field, status, len(p.at), want)
+				}
+				time.Sleep(time.Minute) // the pause is over
+			})
+		}
+	}
+}
+
+// TestTransportHoldsGrantedRequestsBack: a pause that begins during the attempt counts. The unit
+// is given back, so the limit holds after the pause, too.
+func TestTransportHoldsGrantedRequestsBack(t *testing.T) {
+	for _, limits := range [][]weir.Limit{{weir.PerHour(9)}, {weir.PerHour(9), weir.AtOnce(9, time.Hour)}} {
+		synctest.Test(t, func(t *testing.T) {
+			p, start := new(provider), time.Now()
+			store := weirtest.NewFaulty(weir.NewMemory())
+			l := newLimiter(t, weir.Policy{Name: "provider", Limits: limits}, weir.WithEngine(store))
+			rt := NewTransport(p, l, nil)
+			store.Break(func(_ context.Context, do func()) error {
+				do()
+				store.Restore()
+				rt.(*transport).queue.pause("", time.Minute)
+				return nil
+			})
+			if status, err := call(t.Context(), rt, "/", nil); status != 200 || err != nil {
+				t.Errorf("status %d, %v", status, err)
+			}
+			if got := p.sent(start); !slices.Equal(got, []time.Duration{time.Minute}) || used(t, l)[0] != 1 {
+				t.Errorf("sent after %v, %v count; want 1m and 1", got, used(t, l))
+			}
+			if got := used(t, l); len(got) > 1 && got[1] != 0 {
+				t.Errorf("%d are held", got[1])
+			}
+		})
+	}
+}
+
+// TestTransportContextEndsDuringAnAttempt: the error is that of a wait, too, also with SendWhenDown.
+func TestTransportContextEndsDuringAnAttempt(t *testing.T) {
+	for _, opts := range [][]TransportOption{nil, {SendWhenDown()}} {
+		store, p := weirtest.NewFaulty(weir.NewMemory()), new(provider)
+		rt := NewTransport(p, newLimiter(t, perSecond(1), weir.WithEngine(store)), nil, opts...)
+		ctx, cancel := context.WithCancel(t.Context())
+		store.Break(func(context.Context, func()) error { cancel(); return weir.ErrOutcomeUnknown })
+		_, err := call(ctx, rt, "/", nil)
+		_, waited := errors.AsType[*weir.WaitError](err)
+		if !waited || !errors.Is(err, context.Canceled) || !errors.Is(err, weir.ErrOutcomeUnknown) || len(p.at) != 0 {
+			t.Errorf("%v, %d sent; want a *weir.WaitError", err, len(p.at))
+		}
+	}
+}
+
+// TestTransportWakesOnlyItsKey: the end of a hold wakes requests with other keys only if they share
+// a concurrency limit.
+func TestTransportWakesOnlyItsKey(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			limit := weir.AtOnce(1, time.Hour, "path")
+			if shared {
+				limit = weir.AtOnce(2, time.Hour)
+			}
+			store, p, start := &counting{Engine: weir.NewMemory()}, new(provider), time.Now()
+			policy := weir.Policy{Name: "provider", Limits: []weir.Limit{limit, weir.PerHour(99, "path")}, Dimensions: []string{"path"}}
+			l := newLimiter(t, policy, weir.WithEngine(store))
+			rt := NewTransport(p, l, By{"path": func(r *http.Request) (string, error) { return r.URL.Path, nil }})
+			a := must.Get(rt.RoundTrip(httptest.NewRequest("GET", "http://provider.example/a", nil)))(t)
+			b := must.Get(rt.RoundTrip(httptest.NewRequest("GET", "http://provider.example/b", nil)))(t)
+			for _, path := range []string{"/a", "/b"} {
+				go call(t.Context(), rt, path, nil)
+				synctest.Wait()
+			}
+			before := store.calls
+			time.Sleep(time.Millisecond)
+			a.Body.Close()
+			synctest.Wait()
+			// The end of a, the attempt of a, and the end of that one. b attempts if it shares.
+			if got := store.calls - before; (got == 3) == shared {
+				t.Errorf("shared %t: %d calls after the end of a", shared, got)
+			}
+			if got, want := p.sent(start)[2:], map[bool]int{false: 1, true: 2}[shared]; len(got) != want || got[0] != time.Millisecond {
+				t.Errorf("shared %t: sent after %v, want %d after 1ms", shared, got, want)
+			}
+			b.Body.Close()
+			synctest.Wait()
+			if len(p.at) != 4 || linesOf(rt) != 0 {
+				t.Errorf("shared %t: %d sent, %d lines are left; want 4 and 0", shared, len(p.at), linesOf(rt))
+			}
+		})
+	}
+}
+
+// reloaded is a decider whose policy goes after some calls of Compiled.
+type reloaded struct {
+	weir.Decider
+	left int
+}
+
+func (d *reloaded) Compiled() *engine.Compiled {
+	if d.left--; d.left < 0 {
+		return nil
+	}
+	return d.Decider.Compiled()
+}
+
+// TestTransportDuringAReload that removes the policy while the transport is made.
+func TestTransportDuringAReload(t *testing.T) {
+	if p := must.Panic(func() { NewTransport(nil, &reloaded{newLimiter(t, perSecond(1)), 2}, nil) }); p != nil {
+		t.Errorf("panic %v", p)
 	}
 }
