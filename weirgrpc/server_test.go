@@ -246,7 +246,7 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 	l := newLimiter(t, nil, perTenant(1))
 	for want, f := range map[string]func(){
 		"weirgrpc: Unary got a nil limiter; check the error of weir.New, or pass the rule of an enforce.Set": func() { Unary(nil, byTenant) },
-		"weirgrpc: Stream: the zero or nil Limiter decides nothing; make one with weir.New":                         func() { Stream(new(weir.Limiter), byTenant) },
+		"weirgrpc: Stream: the zero or nil Limiter decides nothing; make one with weir.New":                  func() { Stream(new(weir.Limiter), byTenant) },
 		`weirgrpc: Unary: policy "calls" needs a value for "tenant"; it counts by ["tenant"]`:                func() { Unary(l, nil) },
 		`weirgrpc: Stream: policy "calls" has no dimension "method"; it counts by ["tenant"]`:                func() { Stream(l, By{"tenant": Metadata("tenant"), "method": Method}) },
 		`weirgrpc: Stream: the function for "tenant" is nil`:                                                 func() { Stream(l, By{"tenant": nil}) },

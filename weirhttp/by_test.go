@@ -107,7 +107,7 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 	all := newLimiter(t, weir.Policy{Name: "all", Limits: []weir.Limit{{Name: "limit", Max: 1, Window: time.Minute}}})
 	ip := By{"ip": ClientIP()}
 	for want, f := range map[string]func(){
-		"weirhttp: Middleware: the zero or nil Limiter decides nothing; make one with weir.New":                               func() { Middleware(new(weir.Limiter), ip) },
+		"weirhttp: Middleware: the zero or nil Limiter decides nothing; make one with weir.New":                        func() { Middleware(new(weir.Limiter), ip) },
 		`weirhttp: Middleware: policy "search" needs a value for "ip"; it counts by ["ip"]`:                            func() { Middleware(l, nil) },
 		`weirhttp: Middleware: policy "search" has no dimension "key"; it counts by ["ip"]`:                            func() { Middleware(l, By{"ip": ClientIP(), "key": Header("Key")}) },
 		`weirhttp: Middleware: policy "all" has no dimension "ip"; it counts by nothing (one history for all callers)`: func() { Middleware(all, ip) },
