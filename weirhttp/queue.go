@@ -145,8 +145,8 @@ func (q *queue) leave(key string, w *waiter) {
 	q.forgetLocked(key)
 }
 
-// waitTime returns the time for which a request waits before it looks again: 0 if it may attempt its
-// unit now, and below 0 until a signal. The error is that of a wait beyond the deadline.
+// waitTime returns the time for which a request waits before it looks again: 0 if it may attempt
+// its unit now, and below 0 until a signal. The error is that of a wait beyond the deadline.
 func (q *queue) waitTime(key string, w *waiter) (time.Duration, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -135,8 +135,8 @@ func Retry(times int) TransportOption {
 func SendWhenDown() TransportOption { return func(t *transport) { t.sendWhenDown = true } }
 
 // TransportErrorLog sets the logger for requests that SendWhenDown sends uncounted, for holds that
-// could not be ended (weir.KindConcurrency), and for units that could not be given back. slog.New(slog.DiscardHandler) silences
-// it. Default, also for nil: slog.Default().
+// could not be ended (weir.KindConcurrency), and for units that could not be given back.
+// slog.New(slog.DiscardHandler) silences it. Default, also for nil: slog.Default().
 func TransportErrorLog(log *slog.Logger) TransportOption {
 	return func(t *transport) {
 		if log != nil {
