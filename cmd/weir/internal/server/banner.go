@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -21,10 +22,11 @@ func (s *Server) Facts() []any {
 }
 
 // Banner writes a summary for people: the addresses, the policies and the store. It follows
-// Listen.
+// Listen. It is one write, so that the lines of two servers on one terminal do not mix.
 func (s *Server) Banner(w io.Writer) error {
 	set := s.set()
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var text bytes.Buffer
+	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "weir listens on %s\n", s.main.url())
 	if s.admin != nil {
 		fmt.Fprintf(t, "  operators\t%s\n", s.admin.url())
@@ -62,7 +64,9 @@ func (s *Server) Banner(w io.Writer) error {
 	fmt.Fprintf(t, "  decide\tPOST /v1/check, /v1/checks, /v1/peek, /v1/count, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release, /v1/extend; DELETE /v1/keys/{policy}\n")
 	fmt.Fprintf(t, "  proxies\tANY /gate/{policy}?dimension=value\n")
 	fmt.Fprintf(t, "  look\tGET /v1/policies, /v1/top, /readyz, /livez, /metrics, /openapi.json\n")
-	return t.Flush()
+	t.Flush() // to a buffer, which takes everything
+	_, err := w.Write(text.Bytes())
+	return err
 }
 
 // furthermore returns the parts of a policy besides its limits, or "".
