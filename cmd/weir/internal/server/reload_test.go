@@ -179,11 +179,25 @@ func TestNewRejectsBadConfigurations(t *testing.T) {
 	play(t, s, "POST /v1/check "+searchBody+` => 200 {"allowed":true,…`)
 }
 
+// oneWrite fails after its first write. The lines of two servers that start at the same instant
+// would mix.
+type oneWrite struct {
+	strings.Builder
+	writes int
+}
+
+func (w *oneWrite) Write(b []byte) (int, error) {
+	if w.writes++; w.writes > 1 {
+		return 0, errors.New("a second write")
+	}
+	return w.Builder.Write(b)
+}
+
 func TestBannerNamesListenersAndCalls(t *testing.T) {
 	s, _ := newServer(t, weir.NewMemory())
 	must.Do(t, s.Listen())
 	defer s.main.socket.Close()
-	var b strings.Builder
+	var b oneWrite
 	must.Do(t, s.Banner(&b))
 	want := `weir listens on http://` + s.Addr() + `
   store     memory
