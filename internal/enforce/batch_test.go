@@ -99,6 +99,9 @@ func TestBatchesAgreeWithSingleDecisions(t *testing.T) {
 			if err != nil {
 				continue
 			}
+			if got.States[0].Name == "" {
+				t.Fatalf("item %d, policy %s, %+v: no states", i, got.Rule.Name, got.Request)
+			}
 			for what, is := range map[string]bool{"denied": !want.Decision.Allowed, "blocked": !want.Applied.Blocked.IsZero(),
 				"warned": want.Applied.Warnings != nil, "would be denied": want.Applied.Shadow && !want.Applied.Would.Allowed} {
 				if is {
