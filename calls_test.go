@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -201,4 +202,30 @@ func TestBatchesDecideOnTheEngineOfEachCall(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestTogetherInOppositeOrders: callers that name the same histories in opposite orders do not wait
+// for each other for ever, because an engine locks histories in an order of its own.
+func TestTogetherInOppositeOrders(t *testing.T) {
+	m := NewMemory()
+	one := mustNew(t, Policy{Name: "one", Limits: []Limit{PerHour(MaxUnits, "user")}}, WithEngine(m))
+	other := mustNew(t, Policy{Name: "other", Limits: []Limit{PerHour(MaxUnits, "user")}}, WithEngine(m))
+	var callers sync.WaitGroup
+	for caller := range 4 {
+		callers.Go(func() {
+			for range 20_000 {
+				calls := []Call{attempt(one, K("a"), 1), attempt(other, K("a"), 1)}
+				if caller%2 == 0 {
+					slices.Reverse(calls)
+				}
+				if err := DecideTogether(ctx, calls); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	callers.Wait()
+	d := must.Get(one.Peek(ctx, K("a"), 1))(t)
+	assert.Equal(t, d.Remaining, MaxUnits-80_000, "room after all calls")
 }
