@@ -188,7 +188,8 @@ func DecideTogether(ctx context.Context, calls []Call) error {
 		c := &calls[i]
 		c.Decision, c.Err = Decision{}, nil
 		if prepared[0].Err == nil && prepared[i].Err == nil && !c.sharesEngine(&calls[0]) {
-			prepared[i].Err = engine.Input("request", "policy %q is on another engine than policy %q; decide the calls on one engine", c.Limiter.rules.Name, calls[0].Limiter.rules.Name)
+			prepared[i].Err = engine.Input("request", "policy %q is on another engine than policy %q; decide the calls on one engine",
+				c.Limiter.rules.Name, calls[0].Limiter.rules.Name)
 		}
 	}
 	switch {

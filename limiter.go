@@ -92,7 +92,8 @@ func (l *Limiter) At(t time.Time) *Limiter {
 	if l != nil {
 		fixed = *l
 	}
-	fixed.fixed, fixed.at, fixed.inside = true, t, nil
+	fixed.fixed, fixed.at = true, t
+	fixed.inside = nil
 	return &fixed
 }
 
@@ -310,7 +311,9 @@ func (l *Limiter) prepare(c *engine.Call, op engine.Op, key *Key, n int64) (err 
 	if err := l.check(key, n); err != nil {
 		return err
 	}
-	c.Rules, c.Op, c.Key, c.N, c.Outage = l.rules, op, *key, n, l.outage
+	c.Rules, c.Outage = l.rules, l.outage
+	c.Op, c.Key = op, *key
+	c.N = n
 	if l.fixed {
 		c.At, err = instant(l.at, "or call the Limiter itself to decide now")
 		c.Given = true

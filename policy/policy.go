@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/dims"
 )
 
 // Definition is one policy of a file: the parts of a weir.Policy, and those that only package
@@ -58,16 +59,7 @@ func (p *Definition) limiting() weir.Policy {
 
 // Dimensions returns the names of the values of a key: those that the limits count by, in the
 // order in which the file first names them.
-func (p *Definition) Dimensions() (names []string) {
-	for i := range p.Limits {
-		for _, name := range p.Limits[i].By {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
-}
+func (p *Definition) Dimensions() []string { return dims.Of(p.Limits...) }
 
 // unsupported names the parts of p that a weir.Limiter cannot apply.
 func (p *Definition) unsupported() string {

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/testkit/dims"
+	"github.com/weirlimit/weir/internal/dims"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 

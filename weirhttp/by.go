@@ -152,7 +152,7 @@ func IPv6Prefix(bits int) IPOption {
 //   - A request carries the address of a client, such as X-Forwarded-For, and its peer is not
 //     a trusted proxy. Either a client forges the field, or TrustedProxies lacks a proxy and
 //     all clients behind it share one history. With trusted proxies only peers with a private
-//     or loopback address cause the warning.
+//     address cause the warning; loopback, link-local and carrier addresses are private, too.
 //   - A trusted proxy sent no X-Forwarded-For, so all of its clients count as one.
 //   - X-Forwarded-For leads to a private address that is not a trusted proxy, while a public
 //     one stands left of it. That is probably a proxy which TrustedProxies lacks.

@@ -39,7 +39,7 @@ import (
 // *weir.Limiter, or the rule of a policy file with its plans, overrides and shadow:
 //
 //	set, err := enforce.Open("weir.yaml", weir.NewMemory())
-//	login := func(name string) weirhttp.ValueFunc { // what the login wrote into the context
+//	login := func(name string) weirhttp.ValueFunc { // a value that the login wrote
 //		return func(r *http.Request) (string, error) {
 //			value, _ := r.Context().Value(name).(string)
 //			return value, nil

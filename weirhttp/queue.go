@@ -10,10 +10,10 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// queue lets the requests of a transport wait in order, and holds them back while a server asks
-// for a pause. Only keys with waiting requests or a pause are in it. The zero queue is empty.
+// queue lets the requests of a transport wait in order, and holds them back during a pause of
+// the server. Only keys with waiting requests or a pause are in it. The zero queue is empty.
 //
-// One request of a key at a time asks the limiter: if all asked at the announced instant, all
+// One request of a key at a time makes an attempt: if all made one at the announced instant, all
 // but one would be denied again.
 type queue struct {
 	mu       sync.Mutex // protects the following, and all lines
@@ -23,8 +23,8 @@ type queue struct {
 
 // line is the waiting requests with one key.
 type line struct {
-	waiting []*waiter   // in their order; the first one asks the limiter
-	next    *denial     // the answer that the first one got; nil = it has not asked
+	waiting []*waiter   // in their order; the first one makes attempts
+	next    *denial     // the answer to the first one; nil = it made no attempt
 	pause   time.Time   // the server's pause lasts until then
 	over    *time.Timer // forgets the line at the end of the pause; nil = no pause so far
 
@@ -87,7 +87,7 @@ func (q *queue) isFree(key string) bool {
 	return l == nil || len(l.waiting) == 0 && !l.pause.After(time.Now())
 }
 
-// isPaused reports whether the server has asked for no requests with the key now.
+// isPaused reports whether a pause holds the requests with the key back.
 func (q *queue) isPaused(key string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

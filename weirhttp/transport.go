@@ -22,7 +22,7 @@ import (
 )
 
 // NewTransport returns an http.RoundTripper that keeps to a limit of its own before it sends
-// requests through base, and obeys the server when it asks for a pause. It replaces a backoff
+// requests through base, and obeys the pauses of the server. It replaces a backoff
 // loop around the calls of an API:
 //
 //	client := &http.Client{Transport: weirhttp.NewTransport(nil, limiter, nil)}
@@ -33,11 +33,11 @@ import (
 // unit, and so does each one that is sent again.
 //
 // A request waits until its unit is granted. Requests with the same key wait in the order in
-// which they came, and one of them at a time asks the limiter. No request waits for longer than
+// which they came, and one of them at a time makes an attempt. No request waits for longer than
 // its context:
 //
 //   - If the wait would outlast the deadline, RoundTrip returns immediately an error that wraps
-//     weir.ErrDeadline, a *weir.WaitError unless the server asked for the pause. Nothing is
+//     weir.ErrDeadline, a *weir.WaitError unless it is a pause of the server. Nothing is
 //     charged and nothing is sent. A request behind others learns it when their wait is known.
 //   - If the context ends, RoundTrip returns a *weir.WaitError that wraps the context's error.
 //     If it ends during an attempt, the unit may have been charged.
@@ -50,7 +50,7 @@ import (
 // pause is over. A request whose unit was granted as the pause began is held back, too: its unit
 // is given back, and it attempts another one after the pause. Requests that are in flight go on.
 // Retry-After is seconds or a date. A date counts from the Date of the response, so the clocks
-// may differ. A pause is at most 24 hours, also if the server asks for a longer one. After it,
+// may differ. A pause is at most 24 hours, also if Retry-After is longer. After it,
 // requests are sent as the limit permits. The caller gets the response, unless [Retry] sends the
 // request again. A response without Retry-After, or with another text in it, causes neither a
 // pause nor a retry.
@@ -145,7 +145,7 @@ func TransportErrorLog(log *slog.Logger) TransportOption {
 	}
 }
 
-// maxPause bounds the pause that a server can ask for. A typing error of the server must not
+// maxPause bounds the pause of a server. A typing error of the server must not
 // stop the program for years.
 const maxPause = 24 * time.Hour
 
@@ -283,7 +283,7 @@ func closeBody(body io.Closer) {
 	}
 }
 
-// pauseOf returns the pause that a response asks for, 0 … maxPause. asked is false if it asks
+// pauseOf returns the pause that a response begins, 0 … maxPause. asked is false if it begins
 // for none.
 func pauseOf(r *http.Response, now time.Time) (pause time.Duration, asked bool) {
 	if r.StatusCode != http.StatusTooManyRequests && r.StatusCode != http.StatusServiceUnavailable {

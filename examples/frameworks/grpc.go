@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir/weirgrpc"
 )
 
-// GRPCServer returns a server whose calls need an API key and are limited by it.
+// GRPCServer returns a server. Its calls need an API key and are limited by it.
 func GRPCServer(perKey *weir.Limiter) *grpc.Server {
 	by := weirgrpc.By{"key": weirgrpc.Metadata("x-api-key")}
 	return grpc.NewServer(

@@ -24,7 +24,7 @@ func newSender(t *testing.T, opts ...weir.Option) *Sender {
 
 func TestInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sender := newSender(t) // made inside the bubble, so its clock is virtual
+		sender := newSender(t) // one for each bubble: every bubble begins in 2000
 		for i, want := range []bool{true, true, false} {
 			if sent, err := sender.Notify(t.Context(), "ann"); err != nil || sent != want {
 				t.Errorf("notification %d: sent %t, %v; want %t", i+1, sent, err, want)

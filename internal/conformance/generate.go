@@ -15,11 +15,11 @@ const us = time.Microsecond
 // maxPlain is the largest Max that is not huge: many grants of it stay below MaxUnits.
 const maxPlain = 1 << 45
 
-// dims are the dimensions of random policies, and values those of their keys. They are few,
+// dimensionNames are those of random policies, and values those of their keys. They are few,
 // so that histories are shared, and hostile (R14).
 var (
-	dims   = []string{"user", "ip", "tenant"}
-	values = []string{"a", "b", " ", "a\x00", "{a}", "a:b", "1:a", "a\nb", "\xff", "日"}
+	dimensionNames = []string{"user", "ip", "tenant"}
+	values         = []string{"a", "b", " ", "a\x00", "{a}", "a:b", "1:a", "a\nb", "\xff", "日"}
 )
 
 // scales are approximate lengths of the windows of one random policy.
@@ -125,13 +125,13 @@ func randomCost(r *rand.Rand, most int64) int64 {
 	return 1 + r.Int64N(3)
 }
 
-// randomDims returns dimensions in the order of dims. A change may reorder them (R12).
+// randomDims returns dimensions in the order of dimensionNames. A change may reorder them (R12).
 func randomDims(r *rand.Rand) []string {
 	if r.IntN(3) == 0 {
-		return []string{dims[r.IntN(len(dims))]} // the most frequent case, for which engines may have fast paths
+		return []string{dimensionNames[r.IntN(len(dimensionNames))]} // the most frequent case, for which engines may have fast paths
 	}
 	var by []string
-	for _, dim := range dims {
+	for _, dim := range dimensionNames {
 		if r.IntN(3) == 0 {
 			by = append(by, dim)
 		}
@@ -191,7 +191,7 @@ func randomKeys(r *rand.Rand) [][]keyPart {
 		few[i] = values[r.IntN(len(values))]
 	}
 	for i := range keys {
-		for _, dim := range dims {
+		for _, dim := range dimensionNames {
 			keys[i] = append(keys[i], keyPart{dim, few[r.IntN(len(few))]})
 		}
 	}

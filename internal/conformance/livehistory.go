@@ -67,7 +67,7 @@ func (g *liveHistory) policy() *mutablePolicy {
 	for i := range 1 + r.IntN(3) {
 		limit := weir.Limit{Name: fmt.Sprintf("l%d", i), Max: 1 + r.Int64N(6)}
 		if r.IntN(2) == 0 {
-			limit.By = dims[:1]
+			limit.By = dimensionNames[:1]
 		}
 		limit.Window = time.Duration(5+r.IntN(100)) * time.Millisecond
 		if g.long {
@@ -118,7 +118,7 @@ func (g *liveHistory) next() step {
 	}
 	s := step{op: opTake, n: 1 + g.r.Int64N(3)}
 	if g.got.limiter.Compiled().Dimensions != nil {
-		s.key = []keyPart{{dims[0], values[g.r.IntN(3)]}}
+		s.key = []keyPart{{dimensionNames[0], values[g.r.IntN(3)]}}
 	}
 	switch x := g.r.IntN(20); {
 	case x < 2:

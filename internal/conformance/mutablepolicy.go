@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/dims"
 )
 
 // mutablePolicy is a policy with numbers that change while its histories stay (R12).
@@ -33,19 +34,7 @@ func (b *mutablePolicy) policy(prefix string) weir.Policy {
 			l.Window, l.MaxHold = 0, l.Window
 		}
 	}
-	return declared(p)
-}
-
-// declared returns the policy with its dimensions, in order of first appearance.
-func declared(p weir.Policy) weir.Policy {
-	p.Dimensions = nil
-	for _, l := range p.Limits {
-		for _, name := range l.By {
-			if !slices.Contains(p.Dimensions, name) {
-				p.Dimensions = append(p.Dimensions, name)
-			}
-		}
-	}
+	p.Dimensions = dims.Of(p.Limits...)
 	return p
 }
 

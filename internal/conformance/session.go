@@ -166,8 +166,8 @@ func (s *session) instant(at time.Duration) time.Time {
 // keyOf orders the values by the policy's dimensions. Values of other dimensions come last:
 // the limiter must reject them (R14).
 func keyOf(limiter *weir.Limiter, parts []keyPart) weir.Key {
-	dims := limiter.Compiled().Dimensions
-	place := func(p keyPart) uint { return uint(slices.Index(dims, p.dim)) } // the last if there is none
+	names := limiter.Compiled().Dimensions
+	place := func(p keyPart) uint { return uint(slices.Index(names, p.dim)) } // the last if there is none
 	var values []string
 	for _, part := range slices.SortedStableFunc(slices.Values(parts), func(a, b keyPart) int { return cmp.Compare(place(a), place(b)) }) {
 		values = append(values, part.value)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/dims"
 	"github.com/weirlimit/weir/internal/spec"
 )
 
@@ -306,7 +307,7 @@ func transferred(e engine.Engine, c Config, by []string) string {
 	}
 	name := freshPrefix() + "transfers"
 	open := func(limits ...weir.Limit) *weir.Limiter {
-		l, err := weir.New(declared(weir.Policy{Name: name, Limits: limits}), weir.WithEngine(e))
+		l, err := weir.New(weir.Policy{Name: name, Limits: limits, Dimensions: dims.Of(limits...)}, weir.WithEngine(e))
 		mustBeValid(err)
 		return l
 	}

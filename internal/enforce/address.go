@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/clientaddr"
 )
 
-// setAddresses sets the dimensions whose values are addresses. The error is that of a
+// setAddresses sets the dimensions that hold addresses. The error is that of a
 // Definition that policy.Parse never makes and a program may.
 func (r *Rule) setAddresses() error {
 	fail := func(format string, args ...any) error {
@@ -57,7 +57,7 @@ func (r *Rule) unify(values []string, asWritten bool) error {
 	return nil
 }
 
-// AddressError reports a value that is not an address, of a dimension whose values are. It does
+// AddressError reports a value that is not an address, in a dimension that holds addresses. It does
 // not show the value, because logs name no values of keys.
 type AddressError struct{ *weir.InputError }
 

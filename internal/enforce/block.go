@@ -15,7 +15,7 @@ import (
 // blocks stores the blocked keys of a policy, as histories of limits of their own. Such a
 // limit allows one unit per length of the block, and a block begins with the attempt that
 // gets this unit. So a block ends by itself, to the microsecond, on every engine. Of
-// several attempts that would begin it at once, one does.
+// several attempts that would begin it together, one does.
 //
 // Looking for a block, deciding and beginning a block are three steps, not one. Attempts
 // in flight while a block begins may still be decided by the limits alone, as without

@@ -77,7 +77,7 @@ type Outcome struct {
 
 	Reset []string // for a reset: the names of the limits whose histories were forgotten
 
-	Reservation *weir.Reservation // of a Request with Reserve; nil if nothing was granted
+	Reservation *weir.Reservation // for a Request with Reserve; nil if nothing was granted
 }
 
 // Handle receives the calls of one policy. It is safe for concurrent use.
@@ -101,7 +101,7 @@ type Call struct {
 // it is an [AddressError] for one that is not an address.
 func (r *Rule) Target(values []Pair) (Target, error) { return r.target(values, false) }
 
-// TargetAsWritten is Target for a front whose callers let requests pass after an error, and for
+// TargetAsWritten is Target for fronts with callers that pass requests after an error, and for
 // the hashes of a recorded trace. A value that is not an address counts as it is written.
 func (r *Rule) TargetAsWritten(values []Pair) (Target, error) { return r.target(values, true) }
 
@@ -196,7 +196,7 @@ func (r *Rule) OtherLimits(names []string) []string {
 	return slices.DeleteFunc(r.Compiled.LimitNames(), func(name string) bool { return slices.Contains(names, name) })
 }
 
-// ResetRules returns the rules that a reset concerns, whose dimensions its key has.
+// ResetRules returns the rules that a reset concerns. Its key has their dimensions.
 func (r *Rule) ResetRules(a *Request) *engine.Compiled {
 	rules, err := r.Compiled.Resets(a.Limits)
 	if err != nil || a.Key.Len() == len(r.Compiled.Dimensions) {
@@ -356,8 +356,10 @@ func (o *Outcome) finish(a *Request, err error) error {
 		o.Decision = weir.Decision{Allowed: true, Granted: a.N, At: instant(a.At), Degraded: true}
 	}
 	o.Applied.Shadow, o.Applied.Would = true, o.Decision
-	o.Decision.Allowed, o.Decision.Granted, o.Decision.RetryAfter, o.Decision.Limit = true, a.N, 0, ""
-	o.Decision.Cached = false // a cached decision never allows (R8)
+	d := &o.Decision
+	d.Allowed, d.Granted = true, a.N
+	d.RetryAfter, d.Limit = 0, ""
+	d.Cached = false // a cached decision never allows (R8)
 	return nil
 }
 

@@ -177,7 +177,7 @@ func (r *Rule) overrideOf(key *weir.Key, at time.Time) int {
 	return r.byRank[first]
 }
 
-// firstOf returns the first of some ranks whose override has not expired, or before if that is
+// firstOf returns the first of some ranks with an override in force, or before if that is
 // lower.
 func (r *Rule) firstOf(ranks []int, before int, at time.Time) int {
 	for _, rank := range ranks {

@@ -40,7 +40,11 @@ func New[F any](caller string, d weir.Decider, by map[string]F, fault error) Key
 		}
 		panic(caller + ": " + problem)
 	}
-	k.policy = d.Compiled().Name
+	rules := d.Compiled()
+	if rules == nil {
+		panic(caller + ": a reload has just removed the policy; put it back into the file")
+	}
+	k.policy = rules.Name
 	for _, name := range k.names {
 		f := by[name]
 		if reflect.ValueOf(f).IsNil() {
@@ -127,7 +131,7 @@ func (k *Keys[F]) Fault(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", k.fault, fmt.Errorf(format, args...))
 }
 
-// End ends a reservation whose units count, if there is one. If that fails, a line of the log
+// End ends a reservation that counts, if there is one. If that fails, a line of the log
 // names its owner, such as "request" or "call".
 func End(ctx context.Context, held *weir.Reservation, log *slog.Logger, owner, policy string) {
 	if held == nil {
@@ -138,7 +142,7 @@ func End(ctx context.Context, held *weir.Reservation, log *slog.Logger, owner, p
 	}
 }
 
-// GiveBack ends a reservation whose units do not count. If that fails, a line of the log names
+// GiveBack ends a reservation that does not count. If that fails, a line of the log names
 // its owner.
 func GiveBack(ctx context.Context, held *weir.Reservation, log *slog.Logger, owner, policy string) {
 	if err := held.Cancel(context.WithoutCancel(ctx)); err != nil && !isOver(held, err) {

@@ -92,7 +92,7 @@ func (l *Log) logPending() {
 }
 
 // write writes the queued lines in their order and without the lock, because a handler of the
-// log may use the limiter whose state this is. One goroutine writes at a time, so a handler that
+// log may use the same limiter. One goroutine writes at a time, so a handler that
 // changes the state leaves its line to the caller above it.
 func (l *Log) write() {
 	for {

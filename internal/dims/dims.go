@@ -1,4 +1,5 @@
-// Package dims declares the dimensions of policies that tests make of random limits.
+// Package dims derives the dimensions of a policy whose limits come from elsewhere, such as a
+// file or a random generator. A policy in Go declares them itself.
 package dims
 
 import (
