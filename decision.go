@@ -16,7 +16,8 @@ type Decision struct {
 	Granted    int64         // units recorded and allowed; for a peek, units that would be; of a refund, units taken back
 	Remaining  int64         // least room over all limits after this attempt; below 0 after Record or a lowered Max
 	RetryAfter time.Duration // least wait until the same attempt would be granted in full; 0 = now; Never (R8)
-	ResetAfter time.Duration // time until no unit counts
+	ResetAfter time.Duration // time until no unit counts and no block runs
+	Blocked    time.Duration // rest of the longest block that runs after the decision (R20); 0 = none runs
 	At         time.Time     // the instant of the decision
 	Limit      string        // the limit that denied or cut the attempt, "" if none did
 	Degraded   bool          // the store did not answer; a fallback decided

@@ -30,10 +30,12 @@ var (
 	// nothing was recorded. Errors that wrap it also wrap ErrUnavailable.
 	ErrUnreadable = engine.ErrUnreadable
 
-	// ErrSettled: the reservation was settled before.
-	ErrSettled = errors.New("weir: the reservation is settled already")
-	// ErrExpired: the reservation was not settled in time.
-	ErrExpired = errors.New("weir: the reservation has expired")
+	// ErrSettled: the reservation was settled before, with another number of units. Nothing has
+	// changed.
+	ErrSettled = engine.ErrSettled
+	// ErrExpired: the reservation is unknown, its time to live is over, or its hold has ended.
+	// Nothing has changed, and its units stay as they were granted.
+	ErrExpired = engine.ErrExpired
 
 	// ErrNever: the attempt that waits can never be granted.
 	ErrNever = errors.New("weir: more units than the limit ever allows")

@@ -72,6 +72,13 @@ func (l Limit) Apart(interval time.Duration) Limit {
 	return l
 }
 
+// Blocking returns the limit with a block: a denied attempt, by a limit that has one, denies its key
+// for that time, whole microseconds, 1ms … 400 days (R20). [Limiter.Reset] ends a block.
+func (l Limit) Blocking(d time.Duration) Limit {
+	l.Block = d
+	return l
+}
+
 // soleLimit is the name of a policy's only limit if it has none, as in policy files.
 const soleLimit = "limit"
 

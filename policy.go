@@ -38,6 +38,7 @@ type Limit struct {
 	Window      time.Duration // whole microseconds, 1ms … 400 days; with a Period 0, or the length of the Period; of KindConcurrency 0
 	MaxHold     time.Duration // longest time of a hold of KindConcurrency, in place of Window (R17); 0 for other kinds
 	MinInterval time.Duration // least time between two grants, whole microseconds, 0 … Window, or MaxHold
+	Block       time.Duration // for how long a denial by the limit blocks its key, whole microseconds, 1ms … 400 days; 0 = not (R20)
 	By          []string      // dimensions this limit counts by, in any order; none = all callers together
 	Cells       int           // 0 = exact; b = sampled on a grid of b cells a window (R9); KindRolling only
 	Cost        int64         // units that an attempt takes of this limit; 0 = its own number (R7)
@@ -129,6 +130,10 @@ func (l Limit) problem() (field, problem string) {
 		return "MinInterval", fmt.Sprintf("%v is longer than the %s of %v (R5)", l.MinInterval, what, length)
 	case l.MinInterval%time.Microsecond != 0:
 		return "MinInterval", fmt.Sprintf("%v is not whole microseconds; round it%s", l.MinInterval, bareNumber(l.MinInterval))
+	case l.Block != 0 && (l.Block < MinWindow || l.Block > MaxWindow):
+		return "Block", fmt.Sprintf("%v is out of range; use 1ms to 400 days, or 0 for no block%s", l.Block, bareNumber(l.Block))
+	case l.Block%time.Microsecond != 0:
+		return "Block", fmt.Sprintf("%v is not whole microseconds; round it%s", l.Block, bareNumber(l.Block))
 	case l.Cells < 0:
 		return "Cells", fmt.Sprintf("%d is below 0; 0 is exact", l.Cells)
 	case l.Cells > 0 && l.Kind == KindConcurrency:
@@ -309,6 +314,7 @@ func (l *Limit) compile(dimensions []string) engine.Limit {
 		Max:         l.Max,
 		Window:      l.window().Microseconds(),
 		MinInterval: l.MinInterval.Microseconds(),
+		Block:       l.Block.Microseconds(),
 		Cost:        l.Cost,
 		Kind:        l.Kind,
 		Capacity:    l.Capacity(),

@@ -49,6 +49,11 @@ type Compiled struct {
 	// policies, and dimensions may have a name in common.
 	Joined bool
 
+	// Calls has, for each of the calls that joined rules decide, the indices of its limits in the
+	// order of its policy. Calls of 0 units have none, because a denied peek begins no block
+	// (R20). It is nil for other rules.
+	Calls [][]int
+
 	number  uint64             // unique in the process, or 0 (Number)
 	joining sync.Mutex         // protects joins
 	joins   map[string]*joined // the joined rules of calls that begin with one of these rules, by the calls
@@ -166,7 +171,7 @@ func (c *Compiled) Explain(d *Result) {
 	l := &c.Limits[i]
 	d.Kind, d.Max, d.Used = l.Kind, l.Capacity, -1
 	d.Window = time.Duration(l.Window) * time.Microsecond
-	if len(c.Limits) == 1 && !d.Degraded {
+	if len(c.Limits) == 1 && !d.Degraded && d.Blocked == 0 { // a block hides the room
 		d.Used = l.Capacity - d.Remaining
 	}
 }

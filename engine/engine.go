@@ -28,7 +28,7 @@ type Engine interface {
 	//     first. A call that fails has the zero Result and cleared States.
 	//   - Calls without an instant share one reading of the engine's clock, as far as R1 and R2
 	//     allow: a decision has a later instant if another caller has changed its history.
-	//   - A denial, a peek and a count change nothing (R4).
+	//   - A denial, a peek, a probe and a count change nothing (R4), except for a block.
 	//   - A history belongs to the limit's policy (Limit.Policy), the limit's name and kind, and
 	//     the names and values of the dimensions that it counts by, in any order. So rules with
 	//     other numbers find it. A reset forgets the histories of all kinds (R12).
@@ -40,6 +40,11 @@ type Engine interface {
 	//   - A call with an ID is charged once. Repeated under the same policy, key and ID within
 	//     Compiled.IdempotencyTTL, it gets the first result with Replayed, and nothing
 	//     changes. With other units, another Op or another From it gets an InputError.
+	//   - A granted attempt with a TTL opens a reservation of its ID in the same step (R19). The
+	//     reservation is settled once (R19), and it is remembered until the end of its life, and
+	//     for at least a minute after its grant and its settlement (R19).
+	//   - A denied attempt or probe begins the block of its Limit in the same step, and a running
+	//     block denies attempts, peeks and probes (R20).
 	//   - It returns soon after ctx ends, with a decision or the context's error; if the call may
 	//     be recorded, that error wraps ErrOutcomeUnknown too. An engine that never waits may
 	//     ignore ctx.
@@ -73,7 +78,41 @@ const (
 	// R12). Its Result is the zero Result. [Compiled.Resets] makes the rules of a reset, which
 	// may lack limits and dimensions of their policy.
 	Reset
+	// Settle settles the reservation ID once, with N units that were really used, or with
+	// AllUnits (R19). In one step it refunds unused units at the instant of the newest grant, or
+	// records further ones now, and ends the hold. Its Result has as Granted the most units that
+	// it took back in one limit that is no concurrency limit, and as At the instant. Repeated
+	// with the same number it gets the first result with Replayed.
+	//
+	// Its errors are ErrExpired for a reservation that is unknown or whose life is over, and
+	// ErrSettled after a settlement with another number. Both change nothing.
+	Settle
+	// Extend renews the life and the hold of the reservation ID, and takes N more units of all
+	// limits that have no fixed cost and are no concurrency limits: all or none (R19). With units
+	// it decides as an attempt; a denial changes nothing. Its errors are those of Settle, and
+	// ErrExpired too if the hold has ended.
+	//
+	// With units and a From, the number of units that the reservation had before, a repeated
+	// extension is made once: the repetition has Replayed. Unknown is no such number.
+	Extend
+	// Block blocks the key in every limit of the rules until From microseconds from now, or until
+	// the end of a running block if that is later (R20). From is 1 … MaxBlock, or 0, which ends
+	// running blocks. It charges nothing. [Compiled.Resets] makes its rules.
+	Block
+	// Probe is a peek of N units that begins a block if it is denied (R20). It serves policies
+	// whose units are reported afterwards, as Record.
+	Probe
 )
+
+// AllUnits, as the N of a Settle, stands for all granted units of the reservation. Then a hold must
+// last: if it has ended, the call is ErrExpired and changes nothing (R19).
+const AllUnits int64 = -1
+
+// Unknown, as the From of an Extend, is an unknown number of units.
+const Unknown int64 = -1
+
+// MaxBlock is the longest time of a block, 400 days in microseconds.
+const MaxBlock int64 = 400 * 24 * 60 * 60 * 1_000_000
 
 // Oldest, as the From of a refund, selects the oldest entries that count: in each limit its
 // own, and as many as the units need. It serves callers that cannot name the unused grant.
@@ -87,36 +126,58 @@ type Call struct {
 	Rules  *Compiled // the policy, or the joined rules of calls that are decided together
 	Key    Key
 	Op     Op
-	N      int64   // units, 0 … MaxUnits
+	N      int64   // units, 0 … MaxUnits; for a Settle also AllUnits
 	At     int64   // the instant in microseconds since 1970, 0 … MaxInstant, if Given (R1)
 	Given  bool    // decide at the instant At; otherwise by the engine's clock
-	From   int64   // for a Refund the instant of the grant, as At, or Oldest; for a Count the span in microseconds
+	From   int64   // for a Refund the instant of the grant, as At, or Oldest; for a Count or a Block the span in microseconds; for an Extend units, or Unknown
 	Limit  int     // for a Count the index of the limit in Rules.Limits
-	ID     string  // idempotency key of an Attempt, a Record or a Refund, 1 to 128 bytes; "" = none
+	ID     string  // idempotency key of an Attempt, a Record or a Refund, or the reservation of a Settle or an Extend, 1 to 128 bytes; "" = none
+	TTL    int64   // for an Attempt of some units with an ID: life of the reservation that it opens, in microseconds, 1 … 400 days; 0 = none
 	Outage Outage  // the answer while the store is away, for package fallback (R15)
-	States []State // nil, or filled with the state of every limit after the decision; a refund or a count leaves it clear
+	States []State // nil, or filled with the state of every limit after an attempt, a peek, a probe or a record; other operations leave it clear
+
+	// Reservation is nil, or set to the reservation as it is after an Attempt with a TTL, a Settle
+	// or an Extend. It is cleared if there is none, and after an error.
+	Reservation *Reservation
 
 	Result Result
 	Err    error
+}
+
+// Reservation is the record of granted units that are settled once (R19). Instants are
+// microseconds since 1970, by the engine's clock.
+type Reservation struct {
+	Units     int64 // granted units, those of extensions included; 0 = no reservation
+	ExpiresAt int64 // end of its life
+	HeldUntil int64 // end of its hold, by the shortest concurrency limit; 0 = it has no hold
+	Settled   bool
+	Actual    int64 // if Settled, the units of the settlement
 }
 
 // Changes reports whether the call, with this result, may have changed a history.
 func (c *Call) Changes() bool {
 	switch c.Op {
 	case Attempt:
-		return c.N > 0 && (c.Result.Granted > 0 || c.Rules.Mode == CountDenied)
+		return c.N > 0 && (c.Result.Granted > 0 || c.Rules.Mode == CountDenied || c.Result.Blocked > 0)
 	case Record:
 		return c.N > 0
 	case Refund:
 		return c.Result.Granted > 0
+	case Probe:
+		return c.Result.Blocked > 0
+	case Settle, Extend:
+		return c.Err == nil
 	}
-	return c.Op == Reset
+	return c.Op == Reset || c.Op == Block
 }
 
 // Fail sets the error of the call and clears its result and its states.
 func (c *Call) Fail(err error) {
 	c.Result, c.Err = Result{}, err
 	clear(c.States)
+	if c.Reservation != nil {
+		*c.Reservation = Reservation{}
+	}
 }
 
 // Outage selects the answer to a call that the store cannot decide (R15). Engines without
@@ -153,10 +214,11 @@ const Never time.Duration = math.MaxInt64
 // counted from At. The zero Result allows nothing. Its fields are those of weir.Decision.
 type Result struct {
 	Allowed    bool          // the caller may proceed (in mode Partial with Granted units)
-	Granted    int64         // units recorded and allowed; for a peek, that would be; for a Refund, taken back; for a Count, counted
+	Granted    int64         // units recorded and allowed; for a peek, that would be; for a Refund or a Settle, taken back; for a Count, counted
 	Remaining  int64         // least room over all limits after this attempt; below 0 after Record or a lowered Max
 	RetryAfter time.Duration // least wait until the same attempt would be granted in full; 0 = now; Never (R8)
-	ResetAfter time.Duration // time until no unit counts
+	ResetAfter time.Duration // time until no unit counts and no block runs
+	Blocked    time.Duration // rest of the longest block that runs after the decision; 0 = none runs
 	At         time.Time     // the instant of the decision
 	Limit      string        // name of the limit that denied or cut the attempt (R8), "" if none did
 	Degraded   bool          // the store did not answer; a fallback decided
@@ -187,5 +249,6 @@ type State struct {
 	RetryAfter       time.Duration // least wait until this limit alone would grant the attempt in full; Never
 	NextAfter        time.Duration // time until the oldest counted unit leaves, or the next one flows in; 0 if none counts
 	MinIntervalAfter time.Duration // time until the minimum interval ends; 0 = it has ended
-	ResetAfter       time.Duration // time until no unit counts
+	ResetAfter       time.Duration // time until no unit counts and no block runs
+	Blocked          time.Duration // rest of the limit's block; 0 = none runs
 }

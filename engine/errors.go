@@ -13,6 +13,13 @@ var (
 	// Every engine would reject the same call (R14).
 	ErrInput = errors.New("weir: bad input")
 
+	// ErrSettled: the reservation was settled before, with another number of units. Nothing has
+	// changed (R19).
+	ErrSettled = errors.New("weir: the reservation is settled already")
+	// ErrExpired: the reservation is unknown, its life is over, or its hold has ended. Nothing has
+	// changed, and its units stay as they were granted (R19).
+	ErrExpired = errors.New("weir: the reservation has expired")
+
 	// ErrOverflow: recording would take a history above MaxUnits.
 	ErrOverflow = errors.New("weir: too many units in one history")
 	// ErrFull: the engine is at its cap of keys or bytes, and all histories still count, or

@@ -161,8 +161,11 @@ func (c *Call) checkTogether(first *Call) error {
 		return Input("request", "it has another instant than the first call, and calls are decided together at one; use the same for all, or none")
 	case c.Rules.Mode == CountDenied:
 		return Input("request", "policy %q counts denied attempts, and a denial of calls together changes nothing; use another Mode, or decide the call by itself", c.Rules.Name)
-	case c.Rules.Holds != nil:
-		return Input("request", "policy %q has the concurrency limit %q, and nothing would end a hold of calls together; reserve it by itself", c.Rules.Name, c.Rules.Holds.Limits[0].Name)
+	case c.TTL != 0:
+		return Input("request", "calls that are decided together open no reservation; reserve by itself, or leave the time to live out")
+	case slices.ContainsFunc(c.Rules.Limits, isHold):
+		first := c.Rules.Limits[slices.IndexFunc(c.Rules.Limits, isHold)]
+		return Input("request", "policy %q has the concurrency limit %q, and nothing would end a hold of calls together; reserve it by itself", c.Rules.Name, first.Name)
 	case c.States != nil && len(c.States) != len(c.Rules.Limits):
 		return Input("request", "room for %d states, and policy %q has %d limits", len(c.States), c.Rules.Name, len(c.Rules.Limits))
 	}
@@ -197,6 +200,10 @@ func joinRules(calls []Call, dimensions []string, indices [][]int) (*joined, err
 			return nil, &CallError{i, err}
 		}
 		j.places = append(j.places, places)
+		if calls[i].N == 0 {
+			places = nil
+		}
+		rules.Calls = append(rules.Calls, places)
 		if name := calls[i].Rules.Name; !slices.Contains(policies, name) {
 			policies = append(policies, name)
 		}

@@ -1,6 +1,8 @@
 package spec
 
 import (
+	"time"
+
 	"github.com/weirlimit/weir/engine"
 )
 
@@ -10,17 +12,32 @@ func (v view) bound(after view, mode engine.Mode, n, granted int64) string {
 	if granted > 0 {
 		return v.tightest()
 	}
+	return v.limits[v.denier(after, mode, n, v.all())].Name
+}
+
+// denier is, among some limits, the one that denied an attempt of n and has the longest wait
+// after it, or -1 if none denied it.
+func (v view) denier(after view, mode engine.Mode, n int64, among []int) int {
 	binding := -1
-	for i := range v.limits {
+	for _, i := range among {
 		full := v.unitsOf(i, n) > v.roomOf(i)
 		if mode == engine.Partial {
 			full = v.roomOf(i) <= 0 // any room would have been granted
 		}
-		if (full || !v.openOf(i)) && (binding < 0 || after.longer(i, binding, n)) {
+		if (full || !v.openOf(i) || v.blockedOf(i)) && (binding < 0 || after.longer(i, binding, n)) {
 			binding = i
 		}
 	}
-	return v.limits[binding].Name
+	return binding
+}
+
+// all has the indices of all limits.
+func (v view) all() []int {
+	indices := make([]int, len(v.limits))
+	for i := range indices {
+		indices[i] = i
+	}
+	return indices
 }
 
 // tightest names the first limit with the least room, which cut a partial grant (R6).
@@ -39,6 +56,15 @@ func (v view) longer(i, j int, n int64) bool {
 	return v.alone(i).wait(n) > v.alone(j).wait(n)
 }
 
+// answer sets what a result has about the state that a decision about n units left (R8).
+func (v view) answer(r *engine.Result, n int64) {
+	r.Remaining = v.remaining()
+	r.RetryAfter = v.wait(n)
+	r.ResetAfter = v.reset()
+	r.Blocked = v.blocked()
+	r.At = time.UnixMicro(v.now)
+}
+
 // state describes limit i after a decision about n units.
 func (v view) state(i int, n int64) engine.State {
 	limit := v.limits[i]
@@ -49,7 +75,7 @@ func (v view) state(i int, n int64) engine.State {
 		Burst:       limit.Describe().Burst,
 		MinInterval: micros(limit.MinInterval),
 		Used:        v.used(i),
-		Remaining:   v.roomOf(i),
+		Remaining:   v.remainingOf(i),
 		RetryAfter:  v.alone(i).wait(n),
 		ResetAfter:  v.alone(i).reset(),
 	}
@@ -70,5 +96,7 @@ func (v view) state(i int, n int64) engine.State {
 	if b := v.past[i].bucket; b != nil && b.units(v.now) > 0 {
 		s.NextAfter = micros(b.until(b.units(v.now)-1) - v.now)
 	}
+	s.Blocked = micros(v.blocks[i].rest(v.now))
+	s.NextAfter = max(s.NextAfter, s.Blocked)
 	return s
 }

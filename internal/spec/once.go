@@ -15,27 +15,35 @@ type operation struct {
 	from   int64 // refund: the instant of the entry
 	result engine.Result
 	until  int64
+	opens  bool         // an attempt with a time to live
+	grant  *reservation // that it opened, or nil
 }
 
 // once decides an operation with an id at an instant: the first time by the rules, then by
 // repeating the answer while the operation is known (R15). That time begins at the instant of
 // the decision, which R2 may have moved ahead.
 func (e *Engine) once(c *engine.Call, at int64) error {
-	name, o := operationName(c), operation{op: c.Op, n: c.N}
+	name, o := operationName(c), operation{op: c.Op, n: c.N, opens: c.TTL > 0}
 	if c.Op == engine.Refund {
 		o.from = c.From
 	}
 	if was, ok := e.done[name]; ok && at < was.until {
-		if was.op != o.op || was.n != o.n || was.from != o.from {
+		if was.op != o.op || was.n != o.n || was.from != o.from || was.opens != o.opens {
 			return engine.Input("id", "it was used for other units, or another op")
 		}
 		c.Result = was.result
 		c.Result.Replayed = true
+		was.grant.describe(c)
 		return nil
 	}
-	err := e.decide(c, at)
-	if err == nil && c.Changes() {
+	changed, err := e.decide(c, at)
+	if err == nil && changed {
 		o.result, o.until = c.Result, c.Result.At.UnixMicro()+remembered(c.Rules)
+		if o.opens && c.Result.Granted > 0 {
+			o.grant = opened(c)
+			o.until = o.grant.kept(c.Result.At.UnixMicro())
+			o.grant.describe(c)
+		}
 		c.Rules.Explain(&o.result)
 		e.done[name] = o
 	}

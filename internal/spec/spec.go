@@ -23,12 +23,13 @@ import (
 type Engine struct {
 	mu        sync.Mutex // held for the whole of every call (R7)
 	histories map[string]history
+	blocks    map[string]block // by the names of histories
 	done      map[string]operation
 }
 
 // New returns an engine without histories.
 func New() *Engine {
-	return &Engine{histories: map[string]history{}, done: map[string]operation{}}
+	return &Engine{histories: map[string]history{}, blocks: map[string]block{}, done: map[string]operation{}}
 }
 
 // Do decides calls in their order. Those without an instant are decided at one reading of
@@ -51,7 +52,7 @@ func (e *Engine) Do(_ context.Context, calls []engine.Call) {
 		if c.ID != "" && c.N > 0 && (c.Op == engine.Attempt || c.Op == engine.Record || c.Op == engine.Refund) {
 			err = e.once(c, at)
 		} else {
-			err = e.decide(c, at)
+			_, err = e.decide(c, at)
 		}
 		if err != nil {
 			c.Fail(err)
@@ -59,57 +60,68 @@ func (e *Engine) Do(_ context.Context, calls []engine.Call) {
 	}
 }
 
-// decide decides a call at an instant; it ignores the ID.
-func (e *Engine) decide(c *engine.Call, at int64) error {
+// decide decides a call at an instant, and reports whether it recorded or took back units. It
+// uses no ID but that of a reservation.
+func (e *Engine) decide(c *engine.Call, at int64) (changed bool, err error) {
 	switch c.Op {
 	case engine.Refund:
 		e.refund(c, at)
+		return c.Result.Granted > 0, nil
 	case engine.Count:
 		e.count(c, at)
 	case engine.Reset:
 		e.reset(c)
+	case engine.Settle:
+		return true, e.settle(c, at)
+	case engine.Extend:
+		return true, e.extend(c, at)
+	case engine.Block:
+		e.block(c, at)
 	default:
 		return e.attempt(c, at)
 	}
-	return nil
+	return false, nil
 }
 
-// attempt decides an attempt, a peek or a record.
-func (e *Engine) attempt(c *engine.Call, at int64) error {
+// attempt decides an attempt, a peek, a probe or a record, and reports whether it recorded units.
+func (e *Engine) attempt(c *engine.Call, at int64) (recorded bool, err error) {
 	names := namesOf(c, c.Rules.Limits)
 	before := e.look(c.Rules.Limits, names, at)
+	blocked := before.blocked() > 0
 	granted := before.grant(c)
 	after := before
-	if c.Op != engine.Peek && c.N > 0 { // R4: a peek, and an attempt of 0, write nothing
-		var err error
+	writes := c.N > 0 && (c.Op == engine.Attempt || c.Op == engine.Record) // others write nothing (R4)
+	if writes && (c.Op == engine.Record || !blocked) {                     // R20
 		if after, err = before.record(c, granted); err != nil {
-			return err
+			return false, err
 		}
+		recorded = granted > 0 || c.Rules.Mode == engine.CountDenied
+	}
+	full := c.Op == engine.Record && c.N > 0 || before.fits(c.N)
+	if !full {
+		c.Result.Limit = before.bound(after, c.Rules.Mode, c.N, granted)
+	}
+	if c.N > 0 && granted == 0 && !blocked && (c.Op == engine.Attempt || c.Op == engine.Probe) {
+		after = after.block(before, c)
+		e.keepBlocks(names, after)
+	}
+	if writes {
 		e.keep(names, after) // a denial stores no more than R2's correction
+		e.keepBlocks(names, after)
 	}
 	for i := range c.States {
 		c.States[i] = after.state(i, c.N)
 	}
-	full := c.Op == engine.Record && c.N > 0 || before.fits(c.N)
-	c.Result = engine.Result{
-		Allowed:    full || granted > 0,
-		Granted:    granted,
-		Remaining:  after.room(),
-		RetryAfter: after.wait(c.N),
-		ResetAfter: after.reset(),
-		At:         time.UnixMicro(after.now),
-	}
-	if !full {
-		c.Result.Limit = before.bound(after, c.Rules.Mode, c.N, granted)
-	}
-	return nil
+	c.Result.Allowed, c.Result.Granted = full || granted > 0, granted
+	after.answer(&c.Result, c.N)
+	return recorded, nil
 }
 
 // refund takes back up to N units of the entry granted at From (R10). A refund that took
 // nothing writes nothing.
 func (e *Engine) refund(c *engine.Call, at int64) {
 	names := namesOf(c, c.Rules.Limits)
-	after, most := e.look(c.Rules.Limits, names, at).refund(c.From, c.N)
+	after, most := e.lookPast(c.Rules.Limits, names, at).refund(c.From, c.N)
 	if most > 0 {
 		e.keep(names, after)
 	}
@@ -121,14 +133,15 @@ func (e *Engine) refund(c *engine.Call, at int64) {
 // because the instants within a window are not stored.
 func (e *Engine) count(c *engine.Call, at int64) {
 	limits := c.Rules.Limits[c.Limit : c.Limit+1]
-	v := e.look(limits, namesOf(c, limits), at)
+	v := e.lookPast(limits, namesOf(c, limits), at)
 	c.Result.Granted = v.past[0].since(v.now - c.From)
 	if k := limits[0].Kind; k == engine.KindFixed || k == engine.KindFixedFromFirst {
 		c.Result.Granted = v.used(0)
 	}
 }
 
-// reset forgets the histories of the key in every limit of the rules, of all kinds (R10, R12).
+// reset forgets the histories and blocks of the key in every limit of the rules, of all kinds
+// (R10, R12).
 // The rules of a reset are those of the limits that it concerns.
 func (e *Engine) reset(c *engine.Call) {
 	limits := slices.Clone(c.Rules.Limits)
@@ -138,17 +151,32 @@ func (e *Engine) reset(c *engine.Call) {
 		}
 		for _, name := range namesOf(c, limits) {
 			delete(e.histories, name)
+			delete(e.blocks, name)
 		}
 	}
 }
 
 // look returns the state that a decision at that instant reads.
 func (e *Engine) look(limits []engine.Limit, names []string, at int64) view {
-	past := make([]history, len(names))
+	return e.lookAt(limits, names, at, func(engine.Limit) bool { return true })
+}
+
+// lookPast is look for an operation that no block denies: a refund, a count or a settlement
+// (R20).
+func (e *Engine) lookPast(limits []engine.Limit, names []string, at int64) view {
+	return e.lookAt(limits, names, at, func(engine.Limit) bool { return false })
+}
+
+// lookAt is look with the blocks of the limits for which feels is true.
+func (e *Engine) lookAt(limits []engine.Limit, names []string, at int64, feels func(engine.Limit) bool) view {
+	past, blocks := make([]history, len(names)), make([]block, len(names))
 	for i, name := range names {
 		past[i] = e.histories[name]
+		if feels(limits[i]) {
+			blocks[i] = e.blocks[name]
+		}
 	}
-	return see(limits, past, at)
+	return see(limits, past, blocks, at)
 }
 
 // keep stores the histories of v under names. A denial creates none (R13).

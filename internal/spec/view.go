@@ -14,16 +14,22 @@ type view struct {
 	now    int64
 	limits []engine.Limit
 	past   []history // one for each limit
+	blocks []block   // one for each limit
 }
 
 // second is the least time by which a clock is behind if R2 takes it as corrected.
 const second = 1_000_000
 
 // see applies R2. If the clock is behind by less than a second, the decision happens at
-// the newest such entry. A history further ahead is from before a correction of the
-// clock: its future counts as of now.
-func see(limits []engine.Limit, past []history, clock int64) view {
-	v := view{now: clock, limits: limits, past: past}
+// the newest such entry, or at the beginning of such a block. A history or a block further ahead
+// is from before a correction of the clock: its future counts as of now.
+func see(limits []engine.Limit, past []history, blocks []block, clock int64) view {
+	v := view{now: clock, limits: limits, past: past, blocks: blocks}
+	for _, b := range blocks {
+		if b.begin > clock && b.begin-clock < second {
+			v.now = max(v.now, b.begin)
+		}
+	}
 	for _, h := range past {
 		if h.tried && h.last > clock && h.last-clock < second {
 			v.now = max(v.now, h.last)
@@ -32,6 +38,11 @@ func see(limits []engine.Limit, past []history, clock int64) view {
 	for i, h := range past {
 		if h.tried && h.last-clock >= second {
 			v.past[i] = h.corrected(limits[i], v.now)
+		}
+	}
+	for i, b := range blocks {
+		if b.begin-clock >= second {
+			v.blocks[i].begin = v.now
 		}
 	}
 	for i, h := range v.past {
@@ -51,6 +62,35 @@ func (v view) used(i int) int64 {
 // roomOf is the number of units that limit i still takes; below 0 after a Record, in
 // CountDenied, or after Max was lowered (R5, R10, R12).
 func (v view) roomOf(i int) int64 { return v.limits[i].Capacity - v.used(i) }
+
+// remainingOf is the room of limit i that an answer has: none while a block runs (R20).
+func (v view) remainingOf(i int) int64 {
+	if v.blockedOf(i) {
+		return min(0, v.roomOf(i))
+	}
+	return v.roomOf(i)
+}
+
+// remaining is the least of remainingOf over all limits.
+func (v view) remaining() int64 {
+	least := v.remainingOf(0)
+	for i := range v.limits {
+		least = min(least, v.remainingOf(i))
+	}
+	return least
+}
+
+// blockedOf reports whether a block of limit i runs (R20).
+func (v view) blockedOf(i int) bool { return v.blocks[i].rest(v.now) > 0 }
+
+// blocked is the rest of the longest block that runs.
+func (v view) blocked() time.Duration {
+	longest := int64(0)
+	for _, b := range v.blocks {
+		longest = max(longest, b.rest(v.now))
+	}
+	return micros(longest)
+}
 
 // room is the least room over all limits (R5).
 func (v view) room() int64 {
@@ -89,7 +129,7 @@ func (v view) unitsOf(i int, n int64) int64 {
 // fits reports whether an attempt of n would be granted in full (R5, R6).
 func (v view) fits(n int64) bool {
 	for i := range v.limits {
-		if v.unitsOf(i, n) > v.roomOf(i) {
+		if v.unitsOf(i, n) > v.roomOf(i) || v.blockedOf(i) {
 			return false
 		}
 	}
@@ -101,7 +141,7 @@ func (v view) grant(c *engine.Call) int64 {
 	switch {
 	case c.Op == engine.Record || v.fits(c.N):
 		return c.N
-	case c.Rules.Mode == engine.Partial && v.open() && v.room() > 0:
+	case c.Rules.Mode == engine.Partial && v.open() && v.blocked() == 0 && v.room() > 0:
 		return min(c.N, v.room())
 	}
 	return 0
@@ -118,46 +158,50 @@ func (v view) record(c *engine.Call, granted int64) (view, error) {
 	if n == 0 {
 		return v, nil
 	}
-	after := view{now: v.now, limits: v.limits}
+	after := view{now: v.now, limits: v.limits, blocks: v.blocks}
 	for i, limit := range v.limits {
-		if limit.Cost < 0 { // a peek (R4)
-			after.past = append(after.past, v.past[i])
-			continue
-		}
-		h := v.past[i].pruned(limit, v.now)
-		units := v.unitsOf(i, n)
-		if c.Rules.Mode == engine.CountDenied {
-			units = min(units, limit.Max)
-		}
-		if h.bucket != nil {
-			b, err := v.take(i, c, granted)
-			if err != nil {
+		h := v.past[i]
+		if limit.Cost >= 0 { // below 0 it is a peek (R4)
+			var err error
+			if h, err = v.recordIn(i, c, n, granted); err != nil {
 				return v, err
 			}
-			after.past = append(after.past, history{bucket: b, tried: true, last: v.now})
-			continue
 		}
-		if c.Op == engine.Record && h.since(-1)+units > engine.MaxUnits {
-			return v, fmt.Errorf("%w: limit %q holds %d, %d more pass %d; record less, or reset the key",
-				engine.ErrOverflow, limit.Name, h.since(-1), units, engine.MaxUnits)
-		}
-		h = h.plus(h.open(limit, v.now), units)
-		h.tried, h.last = true, v.now
-		if c.Rules.Mode == engine.CountDenied {
-			h = h.filled().trimmed(limit.Max)
-		}
-		after.past = append(after.past, h.filled())
+		after.past = append(after.past, h)
 	}
 	return after, nil
+}
+
+// recordIn is the history of limit i after it recorded n units, of which a number were granted.
+func (v view) recordIn(i int, c *engine.Call, n, granted int64) (history, error) {
+	limit, h := v.limits[i], v.past[i].pruned(v.limits[i], v.now)
+	units := v.unitsOf(i, n)
+	if c.Rules.Mode == engine.CountDenied {
+		units = min(units, limit.Max)
+	}
+	if h.bucket != nil {
+		b, err := v.take(i, c, n, granted)
+		return history{bucket: b, tried: true, last: v.now}, err
+	}
+	if c.Op == engine.Record && h.since(-1)+units > engine.MaxUnits {
+		return h, fmt.Errorf("%w: limit %q holds %d, %d more pass %d; record less, or reset the key",
+			engine.ErrOverflow, limit.Name, h.since(-1), units, engine.MaxUnits)
+	}
+	h = h.plus(h.open(limit, v.now), units)
+	h.tried, h.last = true, v.now
+	if c.Rules.Mode == engine.CountDenied {
+		h = h.filled().trimmed(limit.Max)
+	}
+	return h.filled(), nil
 }
 
 // take is the bucket of limit i after the request took its units. A denied attempt in
 // CountDenied takes them until the bucket is empty. A record takes them in any mode, up to
 // the most units of which the time to refill is exact (R16).
-func (v view) take(i int, c *engine.Call, granted int64) (*bucket, error) {
+func (v view) take(i int, c *engine.Call, n, granted int64) (*bucket, error) {
 	limit, b := v.limits[i], v.past[i].bucket
 	if c.Op == engine.Record {
-		units := v.unitsOf(i, c.N)
+		units := v.unitsOf(i, n)
 		if b.units(v.now)+units > limit.Refill.MaxExact {
 			return nil, fmt.Errorf("%w: limit %q misses %d, %d more pass %d; record less, or reset the key",
 				engine.ErrOverflow, limit.Name, b.units(v.now), units, limit.Refill.MaxExact)
@@ -165,7 +209,7 @@ func (v view) take(i int, c *engine.Call, granted int64) (*bucket, error) {
 		return b.minus(v.now, units, engine.MaxUnits), nil
 	}
 	if c.Rules.Mode == engine.CountDenied && granted == 0 {
-		return b.minus(v.now, v.unitsOf(i, c.N), limit.Capacity), nil
+		return b.minus(v.now, v.unitsOf(i, n), limit.Capacity), nil
 	}
 	return b.minus(v.now, v.unitsOf(i, granted), engine.MaxUnits), nil
 }
@@ -175,32 +219,37 @@ func (v view) take(i int, c *engine.Call, granted int64) (*bucket, error) {
 // were taken in one limit. Neither last nor any other entry changes, so a later decision at an
 // earlier instant is right, too.
 func (v view) refund(at, n int64) (view, int64) {
-	after := view{now: v.now, limits: v.limits}
+	after := view{now: v.now, limits: v.limits, blocks: v.blocks}
 	most := int64(0)
-	for i, limit := range v.limits {
-		h := v.past[i]
-		if h.bucket != nil {
-			b, taken := v.giveBack(i, at, n)
-			h.bucket, most = b, max(most, taken)
-			after.past = append(after.past, h)
-			continue
-		}
-		h.entries = slices.Clone(h.entries)
-		cutoff := cutoff(limit, v.now)
-		holder, left := h.holder(limit, at, cutoff), v.unitsOf(i, n)
-		for j, e := range h.entries {
-			// An entry that no longer counts keeps its units, and a cost of its own
-			// stays, because the attempt was made (R10). A hold ends whole (R17).
-			if (e.u == holder || at == engine.Oldest) && e.u > cutoff && (limit.Cost == 0 || limit.Kind == engine.KindConcurrency) {
-				taken := min(left, e.units)
-				h.entries[j].units -= taken
-				left -= taken
-			}
-		}
-		most = max(most, min(v.unitsOf(i, n)-left, n))
-		after.past = append(after.past, h.filled())
+	for i := range v.limits {
+		h, taken := v.refundIn(i, at, n)
+		after.past = append(after.past, h)
+		most = max(most, min(taken, n))
 	}
 	return after, most
+}
+
+// refundIn is the history of limit i after a refund, and the units that were taken in it.
+func (v view) refundIn(i int, at, n int64) (history, int64) {
+	limit, h := v.limits[i], v.past[i]
+	if h.bucket != nil {
+		b, taken := v.giveBack(i, at, n)
+		h.bucket = b
+		return h, taken
+	}
+	h.entries = slices.Clone(h.entries)
+	cutoff := cutoff(limit, v.now)
+	holder, left := h.holder(limit, at, cutoff), v.unitsOf(i, n)
+	for j, e := range h.entries {
+		// An entry that no longer counts keeps its units, and a cost of its own
+		// stays, because the attempt was made (R10). A hold ends whole (R17).
+		if (e.u == holder || at == engine.Oldest) && e.u > cutoff && (limit.Cost == 0 || limit.Kind == engine.KindConcurrency) {
+			taken := min(left, e.units)
+			h.entries[j].units -= taken
+			left -= taken
+		}
+	}
+	return h.filled(), v.unitsOf(i, n) - left
 }
 
 // giveBack is the bucket of limit i after a refund of n units granted at instant at, and
@@ -221,6 +270,7 @@ func (v view) giveBack(i int, at, n int64) (*bucket, int64) {
 func (v view) moments(n int64) []int64 {
 	all := []int64{v.now}
 	for i, limit := range v.limits {
+		all = append(all, v.blocks[i].end())
 		if v.past[i].tried {
 			all = append(all, v.past[i].last+limit.MinInterval)
 		}
@@ -239,7 +289,7 @@ func (v view) moments(n int64) []int64 {
 func (v view) wait(n int64) time.Duration {
 	least := int64(-1)
 	for _, s := range v.moments(n) {
-		later := view{now: s, limits: v.limits, past: v.past}
+		later := view{now: s, limits: v.limits, past: v.past, blocks: v.blocks}
 		if s >= v.now && (least < 0 || s < least) && later.fits(n) {
 			least = s
 		}
@@ -252,10 +302,10 @@ func (v view) wait(n int64) time.Duration {
 
 // alone is v with limit i only.
 func (v view) alone(i int) view {
-	return view{now: v.now, limits: v.limits[i : i+1], past: v.past[i : i+1]}
+	return view{now: v.now, limits: v.limits[i : i+1], past: v.past[i : i+1], blocks: v.blocks[i : i+1]}
 }
 
-// reset is the time until no unit counts (R8).
+// reset is the time until no unit counts and no block runs (R8).
 func (v view) reset() time.Duration {
 	longest := int64(0)
 	for i, limit := range v.limits {
@@ -268,7 +318,7 @@ func (v view) reset() time.Duration {
 			longest = max(longest, b.until(0)-v.now)
 		}
 	}
-	return micros(longest)
+	return max(micros(longest), v.blocked())
 }
 
 // micros converts a number of microseconds to a duration.
