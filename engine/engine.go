@@ -38,8 +38,10 @@ type Engine interface {
 	//   - An error means that no decision was possible and nothing changed, unless it wraps
 	//     ErrOutcomeUnknown. A denial is not an error (R15).
 	//   - A call with an ID is charged once. Repeated under the same policy, key and ID within
-	//     Compiled.IdempotencyTTL, it gets the first result with Replayed, and nothing
-	//     changes. With other units, another Op or another From it gets an InputError.
+	//     Compiled.IdempotencyTTL, or for an attempt with a TTL while its reservation is
+	//     remembered, it gets the first result with Replayed, and nothing changes. With other
+	//     units, another Op or another From, or of two attempts with a TTL in one alone, it gets
+	//     an InputError.
 	//   - A granted attempt with a TTL opens a reservation of its ID in the same step (R19). The
 	//     reservation is settled once (R19), and it is remembered until the end of its life, and
 	//     for at least a minute after its grant and its settlement (R19).
@@ -247,7 +249,7 @@ type State struct {
 	Used             int64         // units that count now, that are held, or that are missing from a bucket (R6)
 	Remaining        int64         // Max, or Burst, less Used, exact; below 0 after Record, CountDenied or a lowered Max
 	RetryAfter       time.Duration // least wait until this limit alone would grant the attempt in full; Never
-	NextAfter        time.Duration // time until the oldest counted unit leaves, or the next one flows in; 0 if none counts
+	NextAfter        time.Duration // time until the oldest counted unit leaves, or the next one flows in, and at least Blocked; 0 if none counts
 	MinIntervalAfter time.Duration // time until the minimum interval ends; 0 = it has ended
 	ResetAfter       time.Duration // time until no unit counts and no block runs
 	Blocked          time.Duration // rest of the limit's block; 0 = none runs
