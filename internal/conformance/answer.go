@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // answer is the result of one step.
@@ -15,13 +16,15 @@ type answer struct {
 	err      string            // one of errorWords or the text of an unknown error; "" = none
 	decision weir.Decision     // set by take, peek and record
 	states   []weir.LimitState // set by take, peek and record with states
-	units    int64             // set by refund and count
+	units    int64             // set by refund, count and settle
 	reset    []string          // set by reset: the names of the limits
+
+	reservation engine.Reservation // set by a take with a ttl, settle and extend
 }
 
 // errorWords are the words of a vector for the errors that it may expect: fields of bad
-// input, and two states of a store.
-var errorWords = []string{"units", "key", "instant", "limit", "span", "kind", "id", "overflow", "full"}
+// input, two states of a store, and two of a reservation.
+var errorWords = []string{"units", "key", "instant", "limit", "span", "kind", "id", "overflow", "full", "settled", "expired"}
 
 // draft stands for an answer or for states that -rewrite fills in. It equals no answer.
 const draft = "?"
@@ -37,6 +40,10 @@ func errorWord(err error) string {
 		word = "overflow"
 	case errors.Is(err, weir.ErrFull):
 		word = "full"
+	case errors.Is(err, weir.ErrSettled):
+		word = "settled"
+	case errors.Is(err, weir.ErrExpired):
+		word = "expired"
 	}
 	if slices.Contains(errorWords, word) {
 		return word
@@ -62,6 +69,8 @@ func (a answer) difference(got answer) string {
 		return "granted"
 	case !w.At.Equal(g.At):
 		return "at"
+	case w.Blocked != g.Blocked:
+		return "blocked"
 	case w.Remaining != g.Remaining:
 		return "remaining"
 	case w.RetryAfter != g.RetryAfter:
@@ -78,6 +87,8 @@ func (a answer) difference(got answer) string {
 		return "cached"
 	case w.Replayed && w.Window != 0 && numbersOf(w) != numbersOf(g): // the answer of a vector has none
 		return "numbers"
+	case a.reservation != got.reservation:
+		return "reservation"
 	case !slices.Equal(a.states, got.states):
 		return "states"
 	}
@@ -94,20 +105,37 @@ type limitNumbers struct {
 
 func numbersOf(d weir.Decision) limitNumbers { return limitNumbers{d.Kind, d.Max, d.Used, d.Window} }
 
-// fields returns the fields of the answer to an operation: those of every answer, and
+// fields returns the fields of the answer to a step: those of every answer, and
 // those that are left out if they are zero.
-func (a *answer) fields(op string) (must, may []field) {
-	switch op {
-	case opReset:
-		return []field{{"reset", &a.reset}}, nil
-	case opRefund:
-		return []field{{"refunded", &a.units}}, nil
-	case opCount:
-		return []field{{"count", &a.units}}, nil
-	}
+func (a *answer) fields(s step) (must, may []field) {
 	d := &a.decision
+	switch {
+	case s.op == opReset:
+		return []field{{"reset", &a.reset}}, nil
+	case s.op == opRefund || s.op == opSettle:
+		return []field{{"refunded", &a.units}}, nil
+	case s.op == opCount:
+		return []field{{"count", &a.units}}, nil
+	case s.op == opBlock:
+		return []field{{"blocked", &d.Blocked}}, nil
+	case !s.isDecided():
+		return nil, nil
+	}
 	return []field{{"granted", &d.Granted}, {"remaining", &d.Remaining}, {"wait", &d.RetryAfter}, {"reset", &d.ResetAfter}},
-		[]field{{"limit", &d.Limit}}
+		[]field{{"limit", &d.Limit}, {"blocked", &d.Blocked}}
+}
+
+// outcome returns the first word of an answer to a step without an error, or "".
+func (a *answer) outcome(s step) string {
+	switch {
+	case s.isDecided() && a.decision.Allowed:
+		return "allowed"
+	case s.isDecided():
+		return "denied"
+	case s.op == opExtend:
+		return "extended"
+	}
+	return ""
 }
 
 // text formats the answer to s as in a vector, without states. Instants are relative to
@@ -116,18 +144,15 @@ func (a answer) text(s step, epoch int64) string {
 	if a.err != "" {
 		return "error=" + a.err
 	}
-	d, fields := a.decision, texts(a.fields(s.op))
-	switch {
-	case !s.decides():
-		return fields[1:]
-	case d.Allowed:
-		fields = "allowed" + fields
-	default:
-		fields = "denied" + fields
+	d := a.decision
+	fields := strings.TrimPrefix(a.outcome(s)+texts(a.fields(s)), " ")
+	if !s.isDated() {
+		return fields
 	}
 	if at := d.At.Sub(time.UnixMicro(epoch)); at != s.at {
 		fields += " " + field{"at", &at}.text()
 	}
+	fields += reservationText(a.reservation, epoch)
 	if d.Degraded {
 		fields += " degraded"
 	}
@@ -150,24 +175,67 @@ func parseAnswer(s step, words []string, epoch int64) (a answer, err error) {
 	case len(words) == 1 && strings.HasPrefix(words[0], "error="):
 		return parseError(strings.TrimPrefix(words[0], "error="))
 	}
-	must, may := a.fields(s.op)
-	at, d := s.at, &a.decision
-	if s.decides() {
-		d.Allowed = words[0] == "allowed"
-		if !d.Allowed && words[0] != "denied" {
-			return a, fmt.Errorf("unknown word %q; an answer begins with allowed, denied or error=", words[0])
+	d := &a.decision
+	d.Allowed = s.isDecided() && words[0] == "allowed" || s.op == opExtend && s.n == 0
+	if first := a.outcome(s); first != "" {
+		if words[0] != first {
+			return a, fmt.Errorf("unknown word %q; an answer begins with allowed, denied, extended or error=", words[0])
 		}
 		words = words[1:]
-		may = append(may, field{"at", &at})
-		if last := len(words) - 1; last >= 0 && words[last] == "replayed" {
-			d.Replayed, words = true, words[:last]
-		}
 	}
-	err = readAll(words, must, may)
-	if s.decides() {
-		d.At = time.UnixMicro(epoch).Add(at)
+	must, may := a.fields(s)
+	if !s.isDated() {
+		return a, readAll(words, must, may)
+	}
+	if last := len(words) - 1; last >= 0 && words[last] == "replayed" {
+		d.Replayed, words = true, words[:last]
+	}
+	at := s.at
+	rest, err := readFields(words, must, append(may, field{"at", &at}))
+	d.At = time.UnixMicro(epoch).Add(at)
+	if err == nil && len(rest) > 0 && s.usesReservation() {
+		a.reservation, err = parseReservation(rest, epoch)
+	} else if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("unknown word %q", rest[0])
 	}
 	return a, err
+}
+
+// reservationText formats a reservation as in a vector, after a space. It is "" for none.
+func reservationText(r engine.Reservation, epoch int64) string {
+	if r.Units == 0 {
+		return ""
+	}
+	expires, held := duration(r.ExpiresAt-epoch), duration(r.HeldUntil-epoch)
+	text := texts([]field{{"units", &r.Units}, {"expires", &expires}}, nil)
+	if r.HeldUntil > 0 {
+		text += " " + field{"held", &held}.text()
+	}
+	if r.Settled {
+		text += " " + field{"settled", &r.Actual}.text()
+	}
+	return text
+}
+
+// parseReservation parses the words of a reservation.
+func parseReservation(words []string, epoch int64) (r engine.Reservation, err error) {
+	var expires, held time.Duration
+	hasHold := false
+	must := []field{{"units", &r.Units}, {"expires", &expires}}
+	for _, word := range words[min(2, len(words)):] {
+		if strings.HasPrefix(word, "held=") {
+			must, hasHold = append(must, field{"held", &held}), true
+		}
+		if strings.HasPrefix(word, "settled=") {
+			must, r.Settled = append(must, field{"settled", &r.Actual}), true
+		}
+	}
+	err = readAll(words, must, nil)
+	r.ExpiresAt = epoch + expires.Microseconds()
+	if hasHold {
+		r.HeldUntil = epoch + held.Microseconds()
+	}
+	return r, err
 }
 
 // parseError parses the word of an error.
@@ -178,10 +246,11 @@ func parseError(word string) (a answer, err error) {
 	return a, fmt.Errorf("unknown error %q", word)
 }
 
-// stateFields returns the fields of the state of a limit after its name.
-func stateFields(s *weir.LimitState) []field {
-	return []field{{"used", &s.Used}, {"remaining", &s.Remaining},
-		{"wait", &s.RetryAfter}, {"next", &s.NextAfter}, {"interval", &s.MinIntervalAfter}, {"reset", &s.ResetAfter}}
+// stateFields returns the fields of the state of a limit after its name: those of every state, and
+// those that are left out if they are zero.
+func stateFields(s *weir.LimitState) (must, may []field) {
+	return []field{{"used", &s.Used}, {"remaining", &s.Remaining}, {"wait", &s.RetryAfter},
+		{"next", &s.NextAfter}, {"interval", &s.MinIntervalAfter}, {"reset", &s.ResetAfter}}, []field{{"blocked", &s.Blocked}}
 }
 
 // stateText formats the i-th state as in a vector.
@@ -190,7 +259,7 @@ func (a answer) stateText(i int) string {
 		return "nothing"
 	}
 	s := a.states[i]
-	return s.Name + ":" + texts(stateFields(&s), nil)
+	return s.Name + ":" + texts(stateFields(&s))
 }
 
 func parseState(words []string) (s weir.LimitState, err error) {
@@ -199,6 +268,6 @@ func parseState(words []string) (s weir.LimitState, err error) {
 		return s, fmt.Errorf("unknown word %q; a state begins with the limit's name and a colon", words[0])
 	}
 	s.Name = name
-	err = readAll(words[1:], stateFields(&s), nil)
-	return s, err
+	must, may := stateFields(&s)
+	return s, readAll(words[1:], must, may)
 }

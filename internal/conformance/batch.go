@@ -53,7 +53,7 @@ func batches(e engine.Engine, c Config) string {
 // others, some with an idempotency key or states. Other steps are returned alone.
 func (g *randomHistory) batchOf(s step) []step {
 	batch := []step{s}
-	if !s.decides() || s.readsOnly() || s.n == 0 {
+	if !s.decides() || s.readsOnly() || s.n == 0 || s.isDirect() {
 		return batch
 	}
 	limits := g.policy.current()
@@ -78,7 +78,7 @@ func (g *randomHistory) batchOf(s step) []step {
 // doAll makes the steps of a batch in one call.
 func (s *session) doAll(batch []step) []answer {
 	answers := make([]answer, len(batch))
-	if !batch[0].decides() || batch[0].n == 0 {
+	if !batch[0].decides() || batch[0].n == 0 || batch[0].isDirect() {
 		answers[0] = s.do(batch[0])
 		return answers
 	}

@@ -69,23 +69,32 @@ func (c *contract) observe(limits []weir.Limit, mode weir.Mode, s step, a answer
 		id := historyOf(limit, s.key)
 		l, ok := c.lives[id]
 		switch {
+		case s.readsOnly() || s.op == opProbe || s.op == opBlock || s.n == 0 && s.decides():
 		case s.op == opReset:
 			for limit.Kind = weir.KindRolling; limit.Kind <= weir.KindConcurrency; limit.Kind++ {
 				delete(c.lives, historyOf(limit, s.key))
 			}
-		case s.n == 0 || !ok && !wrote:
-		case wrote && s.decides():
-			l = life{until: s.at + limit.Window, window: limit.Window}
-			if limit.Kind == weir.KindBucket {
-				l.bucket, l.interval = true, limit.MinInterval
-				l.full = s.at + max(limit.Window/time.Duration(limit.Max), limit.MinInterval) // one unit has flowed in
-			}
-			c.lives[id] = l
-		case s.op == opTake || s.op == opRefund: // it may have been re-dated (R2)
+		case !ok && !wrote:
+		case s.records(mode, a) || !ok && s.op != opRefund:
+			c.lives[id] = newLife(limit, s.at)
+		default: // it may have been re-dated (R2), or recorded, or neither
 			l.until, l.full = min(l.until, s.at+limit.Window), min(l.full, s.at)
+			if wrote && s.op != opRefund {
+				l.window, l.interval = min(l.window, limit.Window), min(l.interval, limit.MinInterval)
+			}
 			c.lives[id] = l
 		}
 	}
+}
+
+// newLife returns the life of a history in which units were recorded at an instant.
+func newLife(limit weir.Limit, at time.Duration) life {
+	l := life{until: at + limit.Window, window: limit.Window}
+	if limit.Kind == weir.KindBucket {
+		l.bucket, l.interval = true, limit.MinInterval
+		l.full = at + max(limit.Window/time.Duration(limit.Max), limit.MinInterval) // one unit has flowed in
+	}
+	return l
 }
 
 // historyOf names the history of the limit and its kind that counts the key.

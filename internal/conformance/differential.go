@@ -71,6 +71,7 @@ func (d *differential) run(attempts int) string {
 		far := farEpoch(r)
 		if far > 0 {
 			g.v.epoch = far
+			g.late = far > weir.MaxInstant-3*weir.MaxWindow.Microseconds()
 		}
 		if !d.play(g, e) {
 			return d.report(g)

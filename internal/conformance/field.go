@@ -10,14 +10,18 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // field is a value in a vector. It is written name=value, or as value alone if it has no
 // name. to points to the value.
 type field struct {
 	name string
-	to   any // *int64, *int, *string, *[]string, *time.Duration, *weir.Mode, *weir.Kind or *weir.Period
+	to   any // *int64, *actual, *int, *string, *[]string, *time.Duration, *weir.Mode, *weir.Kind or *weir.Period
 }
+
+// actual is the units of a settlement. engine.AllUnits is written as all.
+type actual int64
 
 var (
 	modeWords   = []string{"all", "partial", "denied"}                                      // in the order of weir.Mode
@@ -30,6 +34,10 @@ func (f field) read(value string) (err error) {
 	switch to := f.to.(type) {
 	case *int64:
 		*to, err = strconv.ParseInt(value, 10, 64)
+	case *actual:
+		if *to = actual(engine.AllUnits); value != "all" {
+			err = field{"", (*int64)(to)}.read(value)
+		}
 	case *int:
 		*to, err = strconv.Atoi(value)
 	case *string:
@@ -76,6 +84,10 @@ func (f field) text() string {
 			value = "never"
 		case f.name == "from" && *to == oldest:
 			value = "oldest"
+		}
+	case *actual:
+		if value = "all"; *to != actual(engine.AllUnits) {
+			value = fmt.Sprint(int64(*to))
 		}
 	case *weir.Mode:
 		value = modeWords[*to]

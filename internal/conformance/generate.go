@@ -55,11 +55,15 @@ func anyPolicy(r *rand.Rand) *mutablePolicy {
 	case 2:
 		kinds = []weir.Kind{weir.KindRolling, weir.KindFixed, weir.KindFixedFromFirst, weir.KindBucket, weir.KindConcurrency}
 	}
+	blocks := r.IntN(5) == 0
 	for i := range []int{1, 1, 2, 3, 4}[r.IntN(5)] {
 		limit := weir.Limit{Name: fmt.Sprintf("l%d", i), By: randomDims(r), Max: randomMax(r, huge)}
 		limit.Window = randomWindow(r, scale)
 		if r.IntN(3) == 0 {
 			limit.MinInterval = randomGap(r, limit.Window)
+		}
+		if blocks && r.IntN(3) > 0 {
+			limit.Block = randomBlock(r, limit.Window)
 		}
 		limit.Kind = kinds[r.IntN(len(kinds))]
 		switch cells := r.IntN(4) == 0; {
@@ -80,6 +84,23 @@ func anyPolicy(r *rand.Rand) *mutablePolicy {
 		}
 	}
 	return b
+}
+
+// randomBlock returns the length of a block: about a window, a part of it, or longer, and often
+// short, so that more is decided than denied.
+func randomBlock(r *rand.Rand, window time.Duration) time.Duration {
+	d := window
+	switch r.IntN(5) {
+	case 0:
+		d += time.Duration(r.IntN(3)-1) * us
+	case 1:
+		d = 1 + time.Duration(r.Int64N(2*int64(window)))
+	case 2:
+		d = weir.MinWindow
+	default:
+		d = window / time.Duration(2+r.IntN(20))
+	}
+	return min(max(d.Truncate(us), weir.MinWindow), weir.MaxWindow)
 }
 
 // valid reports whether the policy with its present numbers is valid.
@@ -231,6 +252,9 @@ func anyChange(r *rand.Rand, b *mutablePolicy) []string {
 		by := slices.Clone(limit.By)
 		r.Shuffle(len(by), func(i, j int) { by[i], by[j] = by[j], by[i] })
 		return []string{limit.Name, "by=" + strings.Join(by, ",")}
+	}
+	if limit.Block > 0 && r.IntN(4) == 0 || r.IntN(32) == 0 {
+		return []string{limit.Name, "block=" + spanText(time.Duration(r.IntN(3))*randomBlock(r, limit.Window)/2)}
 	}
 	switch r.IntN(8) {
 	case 0:

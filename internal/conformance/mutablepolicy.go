@@ -64,7 +64,7 @@ func (b *mutablePolicy) clone() *mutablePolicy {
 }
 
 // declare adds a limit: NAME max=N window=D [interval=D] [cells=N] [cost=N] [kind=K] [burst=N]
-// [period=P] [zone=Z] [anchor=N] [by=DIM,DIM].
+// [period=P] [zone=Z] [anchor=N] [block=D] [by=DIM,DIM].
 func (b *mutablePolicy) declare(words []string) error {
 	if len(words) == 0 || strings.Contains(words[0], "=") {
 		return fmt.Errorf("a limit begins with its name: limit NAME max=N window=D")
@@ -111,7 +111,7 @@ func (b *mutablePolicy) set(words []string) error {
 		name, value, _ := strings.Cut(word, "=")
 		j := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 		if j < 0 {
-			return fmt.Errorf("unknown word %q; a limit has max, window, interval, cells, cost, kind, burst, period, zone, anchor and by", word)
+			return fmt.Errorf("unknown word %q; a limit has max, window, interval, cells, cost, kind, burst, period, zone, anchor, block and by", word)
 		}
 		if err := fields[j].read(value); err != nil {
 			return err
@@ -125,7 +125,8 @@ func (b *mutablePolicy) set(words []string) error {
 func limitFields(l *weir.Limit) (must, may []field) {
 	return []field{{"max", &l.Max}, {"window", &l.Window}},
 		[]field{{"interval", &l.MinInterval}, {"cells", &l.Cells}, {"cost", &l.Cost}, {"kind", &l.Kind},
-			{"burst", &l.Burst}, {"period", &l.Period}, {"zone", &l.Zone}, {"anchor", &l.Anchor}, {"by", &l.By}}
+			{"burst", &l.Burst}, {"period", &l.Period}, {"zone", &l.Zone}, {"anchor", &l.Anchor},
+			{"block", &l.Block}, {"by", &l.By}}
 }
 
 // limitText formats a limit as in a vector.

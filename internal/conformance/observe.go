@@ -29,8 +29,23 @@ func (g *randomHistory) observe(s step, a answer) {
 	if s.writes(g.policy.mode, a) {
 		g.wrote = g.place(s)
 	}
-	if a.err != "" || a.decision.Replayed {
+	if a.err != "" {
 		return
+	}
+	if s.usesReservation() {
+		g.book(s, a)
+	}
+	if a.decision.Replayed {
+		return
+	}
+	if blocked := a.decision.Blocked; blocked > 0 {
+		g.announce(g.at(a.decision) + blocked)
+		if !s.readsOnly() {
+			g.newest = max(g.newest, g.at(a.decision))
+		}
+	}
+	if (s.op == opSettle || s.op == opExtend) && s.writes(g.policy.mode, a) {
+		g.recorded(limits, g.at(a.decision))
 	}
 	if s.op == opRefund && s.id != "" && a.units > 0 {
 		g.remember(s, s.at)
@@ -68,11 +83,16 @@ func (g *randomHistory) decided(limits []weir.Limit, s step, d weir.Decision) {
 		g.announce(at + d.RetryAfter)
 	}
 	g.announce(at + d.ResetAfter)
-	if s.op == opPeek || s.n == 0 || !d.Allowed && g.policy.mode != weir.CountDenied {
+	if s.op == opPeek || s.op == opProbe || s.n == 0 || !d.Allowed && g.policy.mode != weir.CountDenied {
 		return
 	}
-	g.newest = max(g.newest, at)
 	g.grants = lastFew(append(g.grants, grant{at, who, s.n}), 8)
+	g.recorded(limits, at)
+}
+
+// recorded announces the instants at which units leave that were recorded at an instant.
+func (g *randomHistory) recorded(limits []weir.Limit, at time.Duration) {
+	g.newest = max(g.newest, at)
 	for _, limit := range limits {
 		g.announce(at+limit.Window, at+limit.MinInterval)
 	}
@@ -110,7 +130,7 @@ func (g *randomHistory) probes(s step, a answer) (before, after step, ok bool) {
 	if a.err != "" || !s.decides() || d.Replayed || d.RetryAfter == weir.Never {
 		return before, after, false
 	}
-	recorded := s.op != opPeek && s.n > 0
+	recorded := (s.op == opTake || s.op == opRecord) && s.n > 0
 	if !recorded && (g.at(d) < g.newest || g.buckets && g.changed) {
 		return before, after, false
 	}

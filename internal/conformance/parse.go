@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -21,17 +22,22 @@ import (
 //	epoch MICROSECONDS                  the instant of @0s, else 1700000000000000
 //	policy NAME [mode=all|partial|denied]
 //	limit NAME max=N window=D [interval=D] [cells=N] [cost=N] [kind=rolling|fixed|fixed_from_first|bucket|concurrency]
-//	      [burst=N] [period=none|hour|day|week|month] [zone=NAME] [anchor=N] [by=DIM,DIM]     (in one line)
-//	@D take|peek|record N [#ID] [DIM=VALUE…]  -> allowed|denied granted=N remaining=N wait=D|never reset=D [limit=NAME] [at=D] [replayed]
-//	  NAME: used=N remaining=N wait=D|never next=D interval=D reset=D    (the state of each limit, or of none)
+//	      [burst=N] [period=none|hour|day|week|month] [zone=NAME] [anchor=N] [block=D] [by=DIM,DIM]     (in one line)
+//	@D take|peek|record|probe N [#ID] [DIM=VALUE…]  -> allowed|denied granted=N remaining=N wait=D|never reset=D [limit=NAME] [blocked=D] [at=D] [replayed]
+//	  NAME: used=N remaining=N wait=D|never next=D interval=D reset=D [blocked=D]    (the state of each limit, or of none)
+//	@D take N ttl=D #ID [DIM=VALUE…]  -> …, and if it opened a reservation: units=N expires=D [held=D] [settled=N]
+//	@D settle N|all #ID [DIM=VALUE…]  -> refunded=N [at=D] units=N expires=D [held=D] settled=N [replayed]
+//	@D extend 0 #ID [DIM=VALUE…]  -> extended [at=D] units=N expires=D [held=D]
+//	@D extend N [from=N] #ID [DIM=VALUE…]  -> as of a take, with the reservation
+//	@D block D [limit=NAME,NAME] [DIM=VALUE…]  -> blocked=D [at=D]
 //	@D refund N from=D|oldest [#ID] [DIM=VALUE…]  -> refunded=N
 //	@D count LIMIT last=D [DIM=VALUE…]  -> count=N
 //	@D reset [limit=NAME,NAME] [DIM=VALUE…]  -> reset=NAME,NAME
 //	change mode=M | change NAME field=value… | change order NAME…
 //	use POLICY
 //
-// Any answer may be error=units|key|instant|limit|span|kind|id|overflow|full instead.
-// #ID is an idempotency key.
+// Any answer may be error=units|key|instant|limit|span|kind|id|overflow|full|settled|expired instead.
+// #ID is an idempotency key, and the id of the reservation that an attempt with a ttl opens.
 // Values are plain words, or quoted as in Go, or "x"*1025 for many of one.
 func parseVectors(file, text string) ([]*vector, error) {
 	var vectors []*vector
@@ -54,7 +60,7 @@ func parseVectors(file, text string) ([]*vector, error) {
 	return vectors, nil
 }
 
-var ruleComment = regexp.MustCompile(`^# (R(?:[1-9]|1[0-7])(?:, R(?:[1-9]|1[0-7]))*: .+)$`)
+var ruleComment = regexp.MustCompile(`^# (R(?:[1-9]|1[0-79]|20)(?:, R(?:[1-9]|1[0-79]|20))*: .+)$`)
 
 func parseVector(file string, line int, block []string) (*vector, error) {
 	name := ruleComment.FindStringSubmatch(block[0])
@@ -193,7 +199,7 @@ func (p *parser) request(words []string) error {
 // state reads an indented line: the state of the next limit after the last step.
 func (p *parser) state(words []string) error {
 	if len(p.v.steps) == 0 || !p.v.steps[len(p.v.steps)-1].decides() {
-		return fmt.Errorf("the state of a limit belongs after take, peek or record")
+		return fmt.Errorf("the state of a limit belongs after take, peek, probe or record")
 	}
 	s := &p.v.steps[len(p.v.steps)-1]
 	if s.states = true; words[0] == draft {
@@ -218,6 +224,9 @@ func (p *parser) finish() error {
 	return nil
 }
 
+// callOps are the operations of steps that are calls.
+var callOps = []string{opTake, opPeek, opRecord, opRefund, opCount, opReset, opSettle, opExtend, opBlock, opProbe}
+
 // parseRequest parses the words of @INSTANT OP … before the arrow.
 func parseRequest(words []string) (s step, err error) {
 	if len(words) < 2 {
@@ -227,8 +236,8 @@ func parseRequest(words []string) (s step, err error) {
 		return s, err
 	}
 	s.op = words[1]
-	if !slices.Contains([]string{opTake, opPeek, opRecord, opRefund, opCount, opReset}, s.op) {
-		return s, fmt.Errorf("unknown word %q; use take, peek, record, refund, count or reset", s.op)
+	if !slices.Contains(callOps, s.op) {
+		return s, fmt.Errorf("unknown word %q; use one of %s", s.op, strings.Join(callOps, ", "))
 	}
 	rest, err := readFields(words[2:], s.arguments(), s.options())
 	if err == nil && s.takesID() && len(rest) > 0 && strings.HasPrefix(rest[0], "#") {
@@ -238,7 +247,7 @@ func parseRequest(words []string) (s step, err error) {
 	if err == nil {
 		s.key, err = parseKey(rest)
 	}
-	return s, err
+	return s, cmp.Or(err, s.checkID())
 }
 
 func parseKey(words []string) (key []keyPart, err error) {

@@ -31,6 +31,11 @@ type randomHistory struct {
 	buckets bool            // a limit is or was a bucket
 	changed bool            // a limit has changed
 	undo    []string        // words of a change that undoes that of a kind, or nil
+
+	reserves bool // many steps use reservations
+	blocks   bool // many steps block keys
+	late     bool // the history is near the end of time, beyond which a reservation could not live
+	booked   []booking
 }
 
 // grant is a candidate for a refund.
@@ -50,6 +55,7 @@ func newRandomHistory(r *rand.Rand, c Config, epoch int64) *randomHistory {
 		contract: newContract(),
 	}
 	g.room = make([]int64, len(g.keys))
+	g.reserves, g.blocks = r.IntN(3) == 0, r.IntN(8) == 0
 	return g
 }
 
@@ -82,6 +88,12 @@ func (g *randomHistory) next() step {
 		g.count(&s)
 	case opReset:
 		s.names = g.namedLimits()
+	case opProbe:
+		s.n = g.units(who)
+	case opBlock:
+		g.block(&s)
+	case opSettle, opExtend:
+		who = g.useReservation(&s, who)
 	}
 	if s.op == opTake || s.op == opRecord || s.op == opRefund {
 		who = g.chooseID(&s, who)
@@ -112,17 +124,24 @@ func (g *randomHistory) namedLimits() (names []string) {
 // chooseID gives some attempts, records and refunds an id: a new one, or that of an earlier
 // step, mostly with the same units and the same key. It returns the index of the key.
 func (g *randomHistory) chooseID(s *step, who int) int {
+	opens := s.op == opTake && s.n > 0 && g.reserves
 	switch x := g.r.IntN(100); {
-	case x < 12:
+	case x < 12 || opens && x < 50:
 		g.ids++
 		s.id = values[g.ids%len(values)] + strconv.Itoa(g.ids)
-	case x < 28 && len(g.done) > 0:
+		if opens && g.r.IntN(6) > 0 {
+			s.ttl = g.ttl()
+		}
+	case x < 28 && len(g.done) > 0 || x < 60 && opens && len(g.done) > 0:
 		was := g.done[g.r.IntN(len(g.done))]
 		s.id = was.id
 		if g.r.IntN(8) > 0 {
-			s.op, s.n, s.from = was.op, was.n, was.from
+			s.op, s.n, s.from, s.ttl = was.op, was.n, was.from, was.ttl
 		}
-		if g.r.IntN(8) > 0 {
+		if opens && s.op == opTake && g.r.IntN(8) == 0 {
+			s.ttl = g.ttl() * time.Duration(g.r.IntN(2))
+		}
+		if s.states = s.states && s.decides(); g.r.IntN(8) > 0 {
 			return g.place(was)
 		}
 	}
@@ -153,6 +172,16 @@ func (g *randomHistory) keyOf(who int) []keyPart {
 }
 
 func (g *randomHistory) operation() string {
+	switch x := g.r.IntN(100); {
+	case g.reserves && x < 20:
+		return opSettle
+	case g.reserves && x < 32 || x == 32:
+		return opExtend
+	case g.blocks && x < 40 || x == 33:
+		return opBlock
+	case g.blocks && x < 46 || x == 34:
+		return opProbe
+	}
 	switch x := g.r.IntN(100); {
 	case x < 68:
 		return opTake

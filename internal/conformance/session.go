@@ -77,6 +77,9 @@ func (s *session) do(st step) answer {
 }
 
 func (s *session) call(st step) (a answer, err error) {
+	if st.isDirect() {
+		return s.direct(st)
+	}
 	ctx, key := context.Background(), keyOf(s.limiter, st.key)
 	at := s.limiter
 	if !s.live {
@@ -157,7 +160,102 @@ func (s *session) refundOldest(key weir.Key, st step) (a answer, err error) {
 	return answer{units: calls[0].Result.Granted}, calls[0].Err
 }
 
-var requestOps = map[string]engine.Op{opTake: engine.Attempt, opPeek: engine.Peek, opRecord: engine.Record}
+var requestOps = map[string]engine.Op{opTake: engine.Attempt, opPeek: engine.Peek, opRecord: engine.Record,
+	opSettle: engine.Settle, opExtend: engine.Extend, opBlock: engine.Block, opProbe: engine.Probe}
+
+// direct makes the call of a step on the engine itself.
+func (s *session) direct(st step) (a answer, err error) {
+	c := engine.Call{Rules: s.limiter.Compiled(), Op: requestOps[st.op], N: st.n, ID: st.id,
+		TTL: st.ttl.Microseconds(), At: s.instant(st.at).UnixMicro(), Given: !s.live}
+	switch st.op {
+	case opBlock:
+		c.N, c.From = 0, st.last.Microseconds()
+		if c.Rules, err = c.Rules.Resets(st.names); err != nil {
+			return a, err
+		}
+	case opExtend:
+		c.From = engine.Unknown
+		if st.had != "" {
+			if c.From, err = strconv.ParseInt(st.had, 10, 64); err != nil {
+				return a, err
+			}
+		}
+	}
+	for _, name := range c.Rules.Dimensions {
+		for _, part := range st.key {
+			if part.dim == name {
+				c.Key.Append(part.value)
+			}
+		}
+	}
+	if err := checkDirect(&c, st); err != nil {
+		return a, err
+	}
+	if st.states || !st.decides() {
+		c.States = make([]engine.State, len(c.Rules.Limits))
+	}
+	if st.usesReservation() {
+		c.Reservation = new(engine.Reservation)
+	}
+	calls := []engine.Call{c}
+	s.engine.Do(context.Background(), calls)
+	return s.answered(st, &calls[0])
+}
+
+// checkDirect returns the error of bad input that a Limiter would return (R1, R14).
+func checkDirect(c *engine.Call, st step) error {
+	switch {
+	case c.At < 0 || c.At > engine.MaxInstant:
+		return engine.Input("instant", "%d; use 0 to %d", c.At, engine.MaxInstant)
+	case c.N > engine.MaxUnits || c.N < 0 && (st.op != opSettle || c.N != engine.AllUnits):
+		return engine.Input("units", "%d; use 0 to %d", c.N, engine.MaxUnits)
+	case c.Op == engine.Block && (c.From < 0 || c.From > engine.MaxBlock):
+		return engine.Input("span", "%v; use 0 to 400 days", st.last)
+	}
+	return c.Rules.CheckKey(&c.Key)
+}
+
+// answered returns the answer to a step that was made on the engine itself. Fields that its
+// operation does not set must be clear.
+func (s *session) answered(st step, c *engine.Call) (a answer, err error) {
+	r := &c.Result
+	if c.Reservation != nil {
+		a.reservation = *c.Reservation
+	}
+	isClear := func(s engine.State) bool { return s == engine.State{} }
+	if st.states && c.Err == nil && !r.Replayed && st.decides() {
+		isClear = func(engine.State) bool { return true }
+	}
+	switch {
+	case c.Err != nil && (*r != engine.Result{} || a.reservation != engine.Reservation{}):
+		return a, fmt.Errorf("after the error %q: %+v, %+v", c.Err, *r, a.reservation)
+	case slices.ContainsFunc(c.States, func(s engine.State) bool { return !isClear(s) }):
+		return a, fmt.Errorf("a %s has set states: %+v", st.op, c.States)
+	case c.Err != nil:
+		return a, c.Err
+	}
+	switch st.op {
+	case opSettle:
+		a.units = r.Granted
+		want := engine.Result{Granted: r.Granted, At: r.At, Replayed: r.Replayed}
+		if *r != want {
+			err = fmt.Errorf("a settlement has set %+v", *r)
+		}
+		r.Granted = 0
+	case opBlock:
+		if want := (engine.Result{At: r.At, Blocked: r.Blocked}); *r != want {
+			err = fmt.Errorf("a block has set %+v", *r)
+		}
+	}
+	if st.isDecided() && !r.Replayed {
+		c.Rules.Explain(r)
+	}
+	a.decision = weir.Decision(*r)
+	if err == nil && st.states && st.decides() && !r.Replayed {
+		a.states, err = s.stripPolicy(c.States)
+	}
+	return a, err
+}
 
 func (s *session) instant(at time.Duration) time.Time {
 	return time.UnixMicro(s.epoch).Add(at)

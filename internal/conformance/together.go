@@ -51,7 +51,7 @@ func together(e engine.Engine, c Config) string {
 			if decided++; err != nil {
 				return fmt.Sprintf("seed %d, history %d: calls together: %v", c.Seed, history, err)
 			}
-			want.commit()
+			want.commit(calls)
 			for i := range calls {
 				if report := want.differs(i, &calls[i]); report != "" {
 					return fmt.Sprintf("seed %d, history %d: call %d of those together: %s\n%s\n  %s", c.Seed, history, i, report, m.describe(calls), quoteRule(7))
@@ -100,7 +100,7 @@ func (m *togetherModel) use(i int, policy weir.Policy) error {
 	}
 	m.policies[i], m.tested[i], m.single[i] = policy, tested, nil
 	for _, limit := range policy.Limits {
-		limit.Cost = 0 // the model adds the costs
+		limit.Cost, limit.Block = 0, 0 // the model adds the costs and begins the blocks
 		l, err := weir.New(weir.Policy{Name: policy.Name, Limits: []weir.Limit{limit}, Dimensions: limit.By}, weir.WithEngine(m.spec))
 		mustBeValid(err)
 		m.single[i] = append(m.single[i], l)
@@ -163,6 +163,7 @@ func (m *togetherModel) oneKey(calls []weir.Call) bool {
 
 // outcome is the model's decision.
 type outcome struct {
+	spec     *spec.Engine
 	allowed  bool
 	attempts bool // the calls have units
 	at       int64
@@ -175,12 +176,13 @@ type charge struct {
 	limiter *weir.Limiter
 	key     weir.Key
 	units   int64
+	block   int64           // length of the block that a denial begins, in microseconds
 	state   weir.LimitState // after the decision
 }
 
 // charges returns the units of all calls for each history.
 func (m *togetherModel) charges(calls []weir.Call) *outcome {
-	o := &outcome{}
+	o := &outcome{spec: m.spec}
 	known := map[string]*charge{}
 	for i := range calls {
 		c := &calls[i]
@@ -194,7 +196,7 @@ func (m *togetherModel) charges(calls []weir.Call) *outcome {
 			}
 			name := fmt.Sprintf("%p %q", single, own)
 			if known[name] == nil {
-				known[name] = &charge{limiter: single, key: weir.K(own...)}
+				known[name] = &charge{limiter: single, key: weir.K(own...), block: limit.Block}
 				o.charged = append(o.charged, known[name])
 			}
 			known[name].units += limit.Units(c.Request.N)
@@ -221,9 +223,13 @@ func (o *outcome) decide(at int64) {
 	}
 }
 
-// commit takes the units if the decision is a grant. A bucket that they do not charge gets its new
-// rate all the same (R12), as an attempt of more units than ever fit gives it.
-func (o *outcome) commit() {
+// commit takes the units if the decision is a grant, and begins blocks if it is a denial. A bucket
+// that they do not charge gets its new rate all the same (R12), as an attempt of more units than
+// ever fit gives it.
+func (o *outcome) commit(calls []weir.Call) {
+	if !o.allowed {
+		o.beginBlocks(calls)
+	}
 	for _, ch := range o.charged {
 		if o.allowed && ch.units > 0 {
 			ch.do(engine.Attempt, o.at)
@@ -231,6 +237,32 @@ func (o *outcome) commit() {
 			denied.units = weir.MaxUnits
 			denied.do(engine.Attempt, o.at)
 		}
+	}
+}
+
+// beginBlocks begins the block of the Limit of each call that has one and is no peek, unless a
+// block runs (R7, R20).
+func (o *outcome) beginBlocks(calls []weir.Call) {
+	if slices.ContainsFunc(o.charged, func(ch *charge) bool { return ch.state.Blocked > 0 }) {
+		return
+	}
+	for i, of := range o.of {
+		if calls[i].Request.N == 0 {
+			continue
+		}
+		denier := of[0]
+		for _, ch := range of {
+			if ch.state.RetryAfter > denier.state.RetryAfter {
+				denier = ch
+			}
+		}
+		if denier.block > 0 && denier.state.RetryAfter > 0 {
+			o.spec.Do(context.Background(), []engine.Call{{Rules: denier.limiter.Compiled(), Key: denier.key,
+				Op: engine.Block, From: denier.block, At: o.at, Given: true}})
+		}
+	}
+	for _, ch := range o.charged {
+		ch.do(engine.Peek, o.at)
 	}
 }
 
@@ -252,7 +284,7 @@ func (o *outcome) differs(i int, c *weir.Call) string {
 		want.Granted = c.Request.N
 	}
 	for _, ch := range o.charged {
-		want.RetryAfter = max(want.RetryAfter, ch.state.RetryAfter)
+		want.RetryAfter, want.Blocked = max(want.RetryAfter, ch.state.RetryAfter), max(want.Blocked, ch.state.Blocked)
 	}
 	var states []weir.LimitState
 	longest := time.Duration(0)
