@@ -1,6 +1,7 @@
 // Package rolling is an engine in one page: a map of histories and one lock. It decides
 // attempts, peeks, counts and resets of rolling windows, and rejects the rest with the next
-// step. Comments cite the rules of docs/semantics.md.
+// step: also reservations (R19) and blocks (R20), which are state beside the histories. Comments
+// cite the rules of docs/semantics.md.
 //
 // The trade-off: a decision takes as long as its histories have entries, and no key is ever
 // forgotten, which R13 permits. weir.Memory is fast, compact and bounded.
@@ -51,11 +52,17 @@ func Unsupported(c *engine.Call) error {
 		if l.Kind != engine.KindRolling || l.Cell > 0 {
 			return engine.Input("kind", "limit %q is of kind %v or has cells, and this engine has exact rolling windows only; use those, or weir.Memory", l.Name, l.Kind)
 		}
+		if l.Block > 0 {
+			return engine.Input("request", "limit %q blocks its key, and this engine has no blocks; leave Block out, or use weir.Memory", l.Name)
+		}
 	}
-	if c.Rules.Mode != engine.AllOrNothing || c.Op == engine.Record || c.Op == engine.Refund || c.ID != "" {
-		return engine.Input("request", "policy %q: this engine grants all or nothing, and has no records, refunds and ids; leave them out, or use weir.Memory", c.Rules.Name)
+	switch c.Op { // a settlement and an extension have an ID
+	case engine.Attempt, engine.Peek, engine.Count, engine.Reset:
+		if c.Rules.Mode == engine.AllOrNothing && c.ID == "" {
+			return nil
+		}
 	}
-	return nil
+	return engine.Input("request", "policy %q: this engine grants all or nothing, and has no records, refunds, ids, reservations and blocks; leave them out, or use weir.Memory", c.Rules.Name)
 }
 
 // do decides one call.
