@@ -66,7 +66,7 @@ var layers = []struct {
 	}},
 	{"ended", ended},
 	{"together", func(e engine.Engine, c Config) string { return cmp.Or(together(e, c), transfers(e, c)) }},
-	{"once", once},
+	{"once", func(e engine.Engine, c Config) string { return cmp.Or(once(e, c), settledOnce(e, c)) }},
 	{"sizes", sizes},
 }
 

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"runtime"
@@ -84,6 +85,10 @@ func (w *wrongEngine) one(c *engine.Call) {
 		}
 		return
 	case engine.Reset:
+		if w.decide != nil {
+			w.decide(w.Engine, c)
+			return
+		}
 		decide(w.Engine, c)
 		return
 	}
@@ -102,12 +107,13 @@ func (w *wrongEngine) one(c *engine.Call) {
 // restore writes the numbers of the right limits to states: the fault is not that they are
 // reported wrong.
 func restore(c *engine.Call, limits []engine.Limit) {
-	if c.Err != nil || c.Result.Replayed {
+	if c.Err != nil || c.Result.Replayed || c.Op > engine.Record && c.Op != engine.Probe {
 		return
 	}
 	for i := range c.States {
-		l, s := &limits[i], &c.States[i]
-		s.Name, s.Max, s.Window, s.MinInterval = l.Name, l.Max, duration(l.Window), duration(l.MinInterval)
+		right, s := limits[i].Describe(), &c.States[i]
+		s.Name, s.Max, s.Window = right.Name, right.Max, right.Window
+		s.MaxHold, s.MinInterval = right.MaxHold, right.MinInterval
 	}
 }
 
@@ -242,12 +248,15 @@ func recordsDenials(e *spec.Engine, c *engine.Call) {
 	}
 }
 
-// wrongEngines are faults that limiters have had, and the layers that must see them.
-var wrongEngines = []struct {
+// wrong is a fault, and the layers that must see it.
+type wrong struct {
 	name   string
 	fault  wrongEngine
 	layers string // v, d, i, h, l and o for vectors, differential, instants, hammer, live and once
-}{
+}
+
+// wrongEngines are faults that limiters have had.
+var wrongEngines = []wrong{
 	{"window a microsecond short", wrongEngine{rules: limitsWith(func(l *engine.Limit) {
 		l.Window = max(l.Window-1, 1)
 		l.MinInterval = min(l.MinInterval, l.Window)
@@ -336,7 +345,7 @@ var wrongEngines = []struct {
 // TestWrongEngines: the kit finds every fault in the expected layers, and its report quotes
 // a rule.
 func TestWrongEngines(t *testing.T) {
-	for _, wrong := range wrongEngines {
+	for _, wrong := range slices.Concat(wrongEngines, wrongReservations, wrongBlocks) {
 		t.Run(wrong.name, func(t *testing.T) {
 			t.Parallel()
 			newEngine := func() engine.Engine {
@@ -358,6 +367,25 @@ func TestWrongEngines(t *testing.T) {
 	}
 }
 
+// TestNoFault: without a fault the wrong engine is right, so that no layer sees its disguise.
+func TestNoFault(t *testing.T) {
+	for name, fault := range map[string]wrongEngine{
+		"none":   {},
+		"decide": {decide: func(e *spec.Engine, c *engine.Call) { decide(e, c) }},
+	} {
+		for _, layer := range strings.Split("vdihlo", "") {
+			report := layerReport(t, layer, func() engine.Engine {
+				w := fault
+				w.Engine = spec.New()
+				return &w
+			})
+			if report != "" {
+				t.Errorf("%s, layer %s: %s", name, layer, report)
+			}
+		}
+	}
+}
+
 var quotesRule = regexp.MustCompile(`\n *R\d+: `)
 
 // layerReport returns one layer's report about the engine, or "".
@@ -371,7 +399,8 @@ func layerReport(t *testing.T, layer string, newEngine func() engine.Engine) (re
 	case "i":
 		return instants(newEngine(), Config{})
 	case "o":
-		return once(newEngine(), Config{Goroutines: 8, Seed: 1})
+		c := Config{Goroutines: 8, Seed: 1}
+		return cmp.Or(once(newEngine(), c), settledOnce(newEngine(), c))
 	case "l":
 		return live(newEngine(), Config{Hammers: 4, Seed: 1})
 	}
