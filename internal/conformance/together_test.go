@@ -43,11 +43,21 @@ func oneByOne(e engine.Engine, c *engine.Call) {
 // changed returns a fault that changes each limit of the rules.
 func changed(change func(c *engine.Compiled, l *engine.Limit)) func(engine.Engine, *engine.Call) {
 	return func(e engine.Engine, c *engine.Call) {
-		rules := &engine.Compiled{Name: c.Rules.Name, Mode: c.Rules.Mode, Dimensions: c.Rules.Dimensions, Limits: slices.Clone(c.Rules.Limits)}
+		rules := &engine.Compiled{Name: c.Rules.Name, Mode: c.Rules.Mode, Dimensions: c.Rules.Dimensions,
+			Limits: slices.Clone(c.Rules.Limits), Joined: true, Calls: c.Rules.Calls}
 		for i := range rules.Limits {
 			change(rules, &rules.Limits[i])
 		}
 		c.Rules = rules
+		decide(e, c)
+	}
+}
+
+// calledAs returns a fault of the calls by which blocks begin.
+func calledAs(calls func(*engine.Compiled) [][]int) func(engine.Engine, *engine.Call) {
+	return func(e engine.Engine, c *engine.Call) {
+		c.Rules = &engine.Compiled{Name: c.Rules.Name, Mode: c.Rules.Mode, Dimensions: c.Rules.Dimensions,
+			Limits: c.Rules.Limits, Joined: true, Calls: calls(c.Rules)}
 		decide(e, c)
 	}
 }
@@ -67,6 +77,25 @@ func TestWrongTogether(t *testing.T) {
 			c.Op = engine.Peek
 			decide(e, c)
 		},
+		"blocks ignored": changed(func(_ *engine.Compiled, l *engine.Limit) { l.Block = 0 }),
+		"one block of the whole": calledAs(func(c *engine.Compiled) [][]int {
+			return [][]int{slices.Concat(c.Calls...)}
+		}),
+		"a block of every limit": calledAs(func(c *engine.Compiled) (calls [][]int) {
+			for _, i := range slices.Concat(c.Calls...) {
+				calls = append(calls, []int{i})
+			}
+			return calls
+		}),
+		"a peek begins a block": calledAs(func(c *engine.Compiled) [][]int {
+			calls := slices.Clone(c.Calls)
+			for i, l := range c.Limits {
+				if l.Cost < 0 {
+					calls = append(calls, []int{i})
+				}
+			}
+			return calls
+		}),
 		"peeks are charged": changed(func(_ *engine.Compiled, l *engine.Limit) { l.Cost = max(l.Cost, 1) }),
 		"peeks deny nothing": changed(func(_ *engine.Compiled, l *engine.Limit) {
 			if l.Cost < 0 {
