@@ -81,9 +81,13 @@ func TestWrongBatches(t *testing.T) {
 			}
 			e.Do(ctx, calls)
 		},
-		"without resets":  without(engine.Reset),
-		"without refunds": without(engine.Refund),
-		"without counts":  without(engine.Count),
+		"without resets":      without(engine.Reset),
+		"without refunds":     without(engine.Refund),
+		"without counts":      without(engine.Count),
+		"without settlements": without(engine.Settle),
+		"without extensions":  without(engine.Extend),
+		"without blocks":      without(engine.Block),
+		"without probes":      without(engine.Probe),
 		"at later instants": func(e *spec.Engine, ctx context.Context, calls []engine.Call) {
 			for i := range calls {
 				calls[i].At += int64(i)

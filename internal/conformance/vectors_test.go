@@ -68,7 +68,7 @@ func TestParseWritesWhatItRead(t *testing.T) {
 	if err != nil || len(vectors) != 2 {
 		t.Fatalf("got %d vectors, %v, want 2", len(vectors), err)
 	}
-	assert.Equal(t, vectors[1].line, 22, "the line of the second vector")
+	assert.Equal(t, vectors[1].line, 31, "the line of the second vector")
 	for _, v := range vectors {
 		assert.Equal(t, v.text(), goodVector, "written again")
 	}
