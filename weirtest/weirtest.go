@@ -10,7 +10,8 @@
 //   - vectors: the files testdata/*.txt, short histories about one rule each, with
 //     every expected answer. They explain a failure best.
 //   - differential: random policies and histories in virtual time, mostly at the exact
-//     instants at which something changes. Every answer is compared with the executable
+//     instants at which something changes. Reservations are settled and extended with right and
+//     wrong numbers and ids, and blocks begin and end. Every answer is compared with the executable
 //     specification, and announced waits are tried on both sides. A difference is
 //     reduced to a short vector, ready to paste.
 //   - instants: requests without an instant are decided now, by the engine's own clock, and
@@ -29,6 +30,7 @@
 //   - together: random calls of several policies and keys that are charged all or none,
 //     compared with single requests, and transfers in several goroutines.
 //   - once: operations with an idempotency key, each made by several goroutines at the same time.
+//     Reservations are settled by several goroutines with different numbers: one wins.
 //   - sizes: large batches, a long history, keys of the most dimensions, and the fields of a
 //     result that an operation leaves zero.
 //
@@ -98,10 +100,14 @@ func CachesDenials(ttl time.Duration) Option {
 // out the layer live. Default: all calls reach one engine.
 func Separate() Option { return func(c *config) { c.Separate = true } }
 
-// Claims is for an engine that decides only the calls that claims reports, by their Rules, Op
-// and ID. It must reject all others as bad input ([engine.ErrInput]) and change nothing. Run
+// Claims is for an engine that decides only the calls that claims reports, by their Rules, Op,
+// ID and TTL. It must reject all others as bad input ([engine.ErrInput]) and change nothing. Run
 // leaves out vectors with other calls, and layers that need them. Attempts and peeks without
-// an id under rolling limits are claimed by every engine. Default, also for nil: all calls.
+// an id under rolling limits without a block are claimed by every engine. Default, also for nil:
+// all calls.
+//
+// An engine without reservations (R19) claims no call with a TTL, no Settle and no Extend. An
+// engine without blocks (R20) claims no Block, no Probe, and no rules with a Block of a limit.
 func Claims(claims func(*engine.Call) bool) Option {
 	return func(c *config) { c.Claims = claims }
 }
