@@ -151,7 +151,7 @@ type Call struct {
 type Reservation struct {
 	Units     int64 // granted units, those of extensions included; 0 = no reservation
 	ExpiresAt int64 // end of its life
-	HeldUntil int64 // end of its hold, by the shortest concurrency limit; 0 = it has no hold
+	HeldUntil int64 // end of its hold, by the shortest concurrency limit; 0 = it has no hold, or is settled
 	Settled   bool
 	Actual    int64 // if Settled, the units of the settlement
 }

@@ -62,7 +62,7 @@ func (r *reservation) describe(c *engine.Call) {
 		return
 	}
 	*c.Reservation = engine.Reservation{Units: r.units, ExpiresAt: r.expires, Settled: r.settled, Actual: r.actual}
-	if shortest, _ := holds(c.Rules); shortest > 0 && r.hold >= 0 {
+	if shortest, _ := holds(c.Rules); shortest > 0 && r.hold >= 0 && !r.settled {
 		c.Reservation.HeldUntil = r.hold + shortest
 	}
 }
