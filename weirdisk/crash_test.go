@@ -40,8 +40,24 @@ func contentOf(m *memory.Memory) map[string]any {
 func addItem(all map[string]any, i *memory.Change) {
 	if i.Operation != nil {
 		o := *i.Operation
-		o.Result.At = o.Result.At.UTC()
-		all["operation "+o.Name] = fmt.Sprintf("%v %+v", i.Virtual, o)
+		text := fmt.Sprint(i.Virtual, " ", i.At)
+		if o.Bound != nil {
+			text += fmt.Sprintf(" bound %+v", *o.Bound)
+		}
+		if r := o.Reservation; r != nil {
+			if r.Extension != nil {
+				text += fmt.Sprintf(" extension %+v", *r.Extension)
+			}
+			copied := *r
+			copied.Extension = nil
+			text += fmt.Sprintf(" reservation %+v", copied)
+		}
+		o.Bound, o.Reservation = nil, nil
+		all["operation "+o.Name] = fmt.Sprintf("%s %+v", text, o)
+		return
+	}
+	if i.Kind == memory.Block {
+		all["block "+i.Name+"\x00"+string(i.Key)] = fmt.Sprintf("%v from %d to %d", i.Virtual, i.At, i.End)
 		return
 	}
 	all["history "+i.Name+"\x00"+string(i.Key)] = fmt.Sprintf("%v last %d, %v, bucket %d %d %d %d %d", i.Virtual, i.At, i.Entries, i.Max, i.Window, i.Full, i.Part, i.Front)
@@ -65,11 +81,11 @@ func policyAt(r *rand.Rand) weir.Policy {
 	window := time.Duration(1+r.IntN(100)) * time.Hour
 	user, path := []string{"user"}, []string{"user", "path"}
 	limits := [][]weir.Limit{
-		{{Name: "a", Max: 1 + r.Int64N(50), Window: window, By: user}},
+		{{Name: "a", Max: 1 + r.Int64N(50), Window: window, By: user, Block: time.Duration(r.IntN(2)) * time.Minute}},
 		{{Name: "a", Max: 40, Window: time.Hour, By: user, MinInterval: time.Duration(r.IntN(2)) * time.Microsecond}, {Name: "b", Max: 90, Window: window, By: path}, {Name: "c", Max: 1 << 40, Window: window}},
 		{{Name: "d", Kind: weir.KindBucket, Max: 1 + r.Int64N(9), Window: window, Burst: 30, By: user}, {Name: "e", Max: 30, Window: window, By: path, Cells: 20}},
 		{{Name: "f", Kind: weir.KindFixedFromFirst, Max: 20, Window: window, By: user}, {Name: "g", Kind: weir.KindFixed, Max: 50, Period: weir.Day, Zone: "Europe/Berlin", By: user}},
-		{{Name: "h", Kind: weir.KindConcurrency, Max: 9, MaxHold: window, By: user}, {Name: "i", Max: 60, Window: window, By: path, Cost: r.Int64N(3)}},
+		{{Name: "h", Kind: weir.KindConcurrency, Max: 9, MaxHold: window, By: user}, {Name: "i", Max: 60, Block: time.Hour, Window: window, By: path, Cost: r.Int64N(3)}},
 	}
 	p := weir.Policy{Name: fmt.Sprint("p", r.IntN(2)), Limits: limits[r.IntN(len(limits))]}
 	p.Dimensions = dims.Of(p.Limits...)
@@ -110,27 +126,60 @@ func act(r *rand.Rand, e engine.Engine) error {
 		_, err = l.AllowOnce(ctx, k, 1, fmt.Sprint("id", r.IntN(30)))
 	case x < 78:
 		_, err = (&weir.Call{Limiter: l, Key: k, Op: engine.Refund, From: time.Now(), Request: weir.Request{N: 1, ID: fmt.Sprint("id", r.IntN(30))}}).Do(ctx)
-	case x < 90:
+	case x < 82:
 		var d weir.Decision
 		if d, err = l.AllowN(ctx, k, 2); err == nil {
 			_, err = l.Refund(ctx, k, d.At, 1)
 		}
 	case x < 97:
-		var v *weir.Reservation
-		if v, _, err = l.Reserve(ctx, k, weir.Request{N: 3}); err == nil && v != nil {
-			err = v.Commit(ctx, r.Int64N(6))
-		}
+		err = actOnState(r, e, l.Compiled(), k)
 	default:
 		_, err = l.Reset(ctx, k, l.Compiled().LimitNames()...)
 	}
-	if errors.Is(err, weir.ErrInput) || errors.Is(err, weir.ErrOverflow) || errors.Is(err, weir.ErrExpired) {
-		return nil // an id of another operation, or units beyond a bucket
+	if isRejected(err) {
+		return nil
 	}
 	return err
 }
 
-// TestEveryPrefixIsAState: a log that is cut at any byte opens as the state after a call.
-// Within a call of two steps, such as a settlement, it may be the state between them. The
+// isRejected reports whether a call was rejected: for an id of another operation, for units beyond
+// a bucket, or because a reservation is settled or over.
+func isRejected(err error) bool {
+	for _, rejected := range []error{weir.ErrInput, weir.ErrOverflow, engine.ErrExpired, engine.ErrSettled} {
+		if errors.Is(err, rejected) {
+			return true
+		}
+	}
+	return false
+}
+
+// actOnState makes a random call on a reservation or a block.
+func actOnState(r *rand.Rand, e engine.Engine, rules *engine.Compiled, k engine.Key) error {
+	c := engine.Call{Rules: rules, Key: k, N: 1 + r.Int64N(3)}
+	id := fmt.Sprint("job", r.IntN(4))
+	switch r.IntN(8) {
+	case 0, 1:
+		c.ID, c.TTL = id, rules.LongestWindow.Microseconds()
+	case 2, 3:
+		c.Op, c.ID, c.N = engine.Settle, id, r.Int64N(7)-1
+	case 4, 5:
+		c.Op, c.ID, c.N, c.From = engine.Extend, id, r.Int64N(3), engine.Unknown
+	case 6:
+		c.Op = engine.Probe
+	case 7:
+		resets, err := rules.Resets(rules.LimitNames())
+		if err != nil {
+			return err
+		}
+		c.Rules, c.Op, c.From = resets, engine.Block, r.Int64N(2)*r.Int64N(3_600_000_000)
+	}
+	calls := []engine.Call{c}
+	e.Do(ctx, calls)
+	return calls[0].Err
+}
+
+// TestEveryPrefixIsAState: a log that is cut at any byte opens as the state after a call. So a
+// reservation is open, extended or settled with all of its histories, never between (R19). The
 // state has all calls that are whole in the log, and later calls go on from there.
 func TestEveryPrefixIsAState(t *testing.T) {
 	needs.Time(t)

@@ -7,17 +7,20 @@ import (
 	"github.com/weirlimit/weir/internal/memory"
 )
 
-// Item is one stored history, or one operation with an idempotency key if ID is not "".
-// Instants are microseconds since 1970. The fields that a kind of item lacks are zero.
+// Item is one stored history, one block if BlockedUntil is not 0, or one operation with an
+// idempotency key if ID is not "". Instants are microseconds since 1970. The fields that a kind of
+// item lacks are zero.
 type Item struct {
 	Policy     string
 	Dimensions []string // names of the values, in the order of their names for a history
 	Values     []string // values of the dimensions, of arbitrary bytes
 
-	Limit   string      // name of the limit of a history
+	Limit   string      // name of the limit of a history or a block
 	Kind    engine.Kind // kind of the limit
-	Newest  int64       // instant of the newest attempt
+	Newest  int64       // instant of the newest attempt, or of the beginning of a block
 	Entries []Entry     // units that count, oldest first; a KindBucket has none
+
+	BlockedUntil int64 // instant at which a block ends
 
 	// A KindBucket refills by Max units per Window, in lowest terms, and is full at the instant
 	// Full, rounded down. Window is in microseconds.
@@ -29,6 +32,12 @@ type Item struct {
 	Granted int64     // units granted, recorded or taken back
 	At      int64     // instant of the decision
 	Until   int64     // instant at which the operation is forgotten
+
+	// A reservation has all its granted units, and the end of its life.
+	Reserved  int64
+	ExpiresAt int64
+	Settled   bool
+	Actual    int64 // units of the settlement
 }
 
 // Entry is some units of a history. They leave a window after the instant At: that of their
@@ -49,15 +58,22 @@ func Dump(dir string, each func(*Item) error) error {
 	return err
 }
 
-// newItem returns a copy of a history or of an operation.
+// newItem returns a copy of a history, a block or an operation.
 func newItem(c *memory.Change) (*Item, error) {
 	i, ok := &Item{}, false
 	if o := c.Operation; o != nil {
 		if i.Policy, i.Dimensions, i.Values, i.ID, ok = o.Split(); !ok {
 			return nil, fmt.Errorf("weirdisk: an operation has the name %q, which no engine writes", o.Name)
 		}
-		i.Op, i.Units, i.Granted = o.Op, o.Asked, o.Result.Granted
-		i.At, i.Until = o.Result.At.UnixMicro(), o.Until
+		i.Op, i.Units = o.Op, o.Asked
+		i.Granted, i.At = o.Granted, o.At
+		i.Until = o.Until
+		if r := o.Reservation; r != nil {
+			i.Reserved, i.ExpiresAt = o.Reserved(), r.Expires
+			if i.Settled = r.Settled(); i.Settled {
+				i.Actual = r.Actual
+			}
+		}
 		return i, nil
 	}
 	i.Policy, i.Limit, i.Kind, i.Dimensions, i.Values, ok = c.Split()
@@ -65,6 +81,10 @@ func newItem(c *memory.Change) (*Item, error) {
 		return nil, fmt.Errorf("weirdisk: the history of %q has a key that does not fit its name", c.Name)
 	}
 	i.Newest = c.At
+	if c.Kind == memory.Block {
+		i.BlockedUntil = c.End
+		return i, nil
+	}
 	i.Max, i.Window, i.Full = c.Max, c.Window, c.Full
 	for _, e := range c.Entries {
 		i.Entries = append(i.Entries, Entry{At: e.End, Units: e.Units})

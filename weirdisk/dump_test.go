@@ -2,16 +2,18 @@ package weirdisk
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
-// TestDump: a dump has a history with entries, a bucket and an operation, each with its own
-// fields.
+// TestDump: a dump has a history with entries, a bucket, a block, an operation and a reservation,
+// each with its own fields.
 func TestDump(t *testing.T) {
 	dir := t.TempDir()
 	e := must.Get(Open(dir))(t)
@@ -24,18 +26,37 @@ func TestDump(t *testing.T) {
 	bucket := weir.Limit{Kind: weir.KindBucket, Max: 4, Window: 6 * time.Second, Burst: 10}
 	allow(weir.Policy{Name: "a", Limits: []weir.Limit{weir.PerHour(9, "user")}}, weir.K("ann"), 3, "")
 	allow(weir.Policy{Name: "b", Limits: []weir.Limit{bucket}}, weir.K(), 2, "order-7")
+	held := []weir.Limit{{Name: "held", Max: 9, Window: time.Hour, Block: time.Minute}}
+	reserving := must.Get(weir.New(weir.Policy{Name: "c", Limits: held}, weir.WithEngine(e)))(t).Compiled()
+	calls := []engine.Call{
+		{Rules: reserving, N: 5, ID: "job", TTL: 1_000_000, At: 1_000_000, Given: true},
+		{Rules: reserving, Op: engine.Settle, N: 3, ID: "job", At: 1_500_000, Given: true},
+		{Rules: reserving, Op: engine.Probe, N: 10, At: 2_000_000, Given: true},
+	}
+	e.Do(t.Context(), calls)
+	for _, c := range calls {
+		must.Do(t, c.Err)
+	}
 	must.Do(t, e.Close())
 
 	var got []string
-	must.Do(t, Dump(dir, func(i *Item) error { got = append(got, fmt.Sprintf("%+v", *i)); return nil }))
+	zero := regexp.MustCompile(` [A-Za-z]+:(0|\[\]|false)?( |})`)
+	must.Do(t, Dump(dir, func(i *Item) error {
+		text := fmt.Sprintf("%+v", *i)
+		for zero.MatchString(text) { // fields that the kind of item lacks
+			text = zero.ReplaceAllString(text, "$2")
+		}
+		got = append(got, text)
+		return nil
+	}))
 	slices.Sort(got)
 	want := []string{
-		"{Policy:a Dimensions:[user] Values:[ann] Limit:limit Kind:Rolling Newest:1000000 Entries:[{At:1000000 Units:3}] " +
-			"Max:0 Window:0 Full:0 ID: Op:0 Units:0 Granted:0 At:0 Until:0}",
-		"{Policy:b Dimensions:[] Values:[] Limit: Kind:Rolling Newest:0 Entries:[] " +
-			"Max:0 Window:0 Full:0 ID:order-7 Op:0 Units:2 Granted:2 At:1000000 Until:61000000}",
-		"{Policy:b Dimensions:[] Values:[] Limit:limit Kind:Bucket Newest:1000000 Entries:[] " +
-			"Max:1 Window:1500000 Full:4000000 ID: Op:0 Units:0 Granted:0 At:0 Until:0}",
+		"{Policy:a Dimensions:[user] Values:[ann] Limit:limit Kind:Rolling Newest:1000000 Entries:[{At:1000000 Units:3}]}",
+		"{Policy:b Kind:Rolling ID:order-7 Units:2 Granted:2 At:1000000 Until:61000000}",
+		"{Policy:b Limit:limit Kind:Bucket Newest:1000000 Max:1 Window:1500000 Full:4000000}",
+		"{Policy:c Kind:Rolling ID:job Units:5 Granted:5 At:1000000 Until:61500000 Reserved:5 ExpiresAt:2000000 Settled:true Actual:3}",
+		"{Policy:c Limit:held Kind:Rolling Newest:1000000 Entries:[{At:1000000 Units:3}]}",
+		"{Policy:c Limit:held Kind:Rolling Newest:2000000 BlockedUntil:62000000}",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

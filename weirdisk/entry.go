@@ -22,6 +22,17 @@ const (
 	flagMore    = 0x40 // an append with a cap, a replace by a bucket, or an operation that was allowed
 )
 
+// The state of an operation is a sum of these numbers.
+const (
+	stateOpens       = 1 << iota // an attempt with a time to live
+	stateReservation             // it has opened a reservation
+	stateSettled                 // which is settled
+	stateExtended                // which was extended by further units
+	stateBound                   // a limit denied or cut the attempt, or a block ran
+
+	allStates = stateBound<<1 - 1
+)
+
 // errEntry is the error of a whole batch that cannot be read.
 var errEntry = errors.New("holds an entry that cannot be read")
 
@@ -116,7 +127,7 @@ func (c *codec) wait(v *time.Duration) {
 // last append.
 func (c *codec) change(first byte, x *memory.Change, span *int64) {
 	same, more := first&flagSame != 0, first&flagMore != 0
-	if x.Kind <= memory.Remove {
+	if x.Kind <= memory.Block {
 		c.bytes(&x.Key)
 		c.instant(&x.At)
 	}
@@ -147,6 +158,9 @@ func (c *codec) change(first byte, x *memory.Change, span *int64) {
 	case x.Kind == memory.Replace:
 		x.Max, x.Window = 0, 0
 		c.entries(&x.Entries, x.At)
+	case x.Kind == memory.Block:
+		c.difference(&x.End, x.At)
+		c.check(x.End >= x.At)
 	case x.Kind == memory.Retain:
 		c.text(&x.Name)
 		c.units(&x.Keep)
@@ -171,28 +185,100 @@ func (c *codec) entries(all *[]memory.Entry, end int64) {
 // operation is an operation, behind its first byte.
 func (c *codec) operation(x *memory.Change, allowed bool) {
 	o := *x.Operation // a copy: callers read the operation while it is written
-	d, op := &o.Result, int64(o.Op)
+	op, state := int64(o.Op), stateOf(&o)
 	c.text(&o.Name)
 	c.instant(&x.At)
 	c.number(&op, math.MaxUint8)
+	c.number(&state, allStates)
 	c.units(&o.Asked)
 	c.varint(&o.From)
 	c.difference(&o.Until, x.At)
-	c.varint(&d.Granted)
-	c.varint(&d.Remaining)
-	c.wait(&d.RetryAfter)
-	c.varint((*int64)(&d.ResetAfter))
-	if c.text(&d.Limit); d.Limit != "" {
-		kind := int64(d.Kind)
-		c.number(&kind, int64(engine.KindConcurrency))
-		c.units(&d.Max)
-		c.varint((*int64)(&d.Window))
-		c.varint(&d.Used)
-		d.Kind = engine.Kind(kind)
+	c.difference(&o.At, x.At)
+	c.varint(&o.Granted)
+	c.varint(&o.Remaining)
+	c.wait(&o.RetryAfter)
+	c.varint((*int64)(&o.ResetAfter))
+	if state&stateBound != 0 {
+		c.bound(&o)
+	}
+	if state&stateReservation != 0 {
+		c.reservation(&o, x.At, state)
 	}
 	if !c.writes {
-		o.Op, d.Allowed, d.At = engine.Op(op), allowed, time.UnixMicro(x.At)
+		o.Op, o.Allowed, o.Opens = engine.Op(op), allowed, state&stateOpens != 0
 		*x.Operation = o
+	}
+}
+
+// stateOf returns the state of an operation that is written.
+func stateOf(o *memory.Operation) (state int64) {
+	if o.Opens {
+		state |= stateOpens
+	}
+	if o.Bound != nil {
+		state |= stateBound
+	}
+	r := o.Reservation
+	if r == nil {
+		return state
+	}
+	state |= stateReservation
+	if r.Settled() {
+		state |= stateSettled
+	}
+	if r.Extension != nil {
+		state |= stateExtended
+	}
+	return state
+}
+
+// bound is the part of an answer about the limit that denied or cut an attempt.
+func (c *codec) bound(o *memory.Operation) {
+	b := new(memory.Bound)
+	if c.writes {
+		b = o.Bound
+	}
+	kind := int64(b.Kind)
+	c.text(&b.Limit)
+	c.number(&kind, int64(engine.KindConcurrency))
+	c.units(&b.Max)
+	c.varint((*int64)(&b.Window))
+	c.varint(&b.Used)
+	c.varint((*int64)(&b.Blocked))
+	if !c.writes {
+		b.Kind, o.Bound = engine.Kind(kind), b
+	}
+}
+
+// reservation is a reservation in the given state. Its instants are differences to another one.
+func (c *codec) reservation(o *memory.Operation, to, state int64) {
+	r := &memory.Reservation{Actual: -1}
+	if c.writes {
+		r = o.Reservation
+	}
+	c.units(&r.TTL)
+	c.difference(&r.Expires, to)
+	c.difference(&r.Hold, to)
+	if state&stateSettled != 0 {
+		c.units(&r.Actual)
+		c.units(&r.TakenBack)
+		c.difference(&r.SettledAt, to)
+	}
+	if state&stateExtended != 0 {
+		e := new(memory.Extension)
+		if c.writes {
+			e = r.Extension
+		}
+		c.units(&e.Units)
+		c.units(&e.Newest)
+		c.difference(&e.At, to)
+		c.varint(&e.Remaining)
+		c.wait(&e.RetryAfter)
+		c.varint((*int64)(&e.ResetAfter))
+		r.Extension = e
+	}
+	if !c.writes {
+		o.Reservation = r
 	}
 }
 
@@ -245,7 +331,7 @@ func (e *encoder) change(b []byte, x *memory.Change) []byte {
 // entry appends the entry of a change.
 func (e *encoder) entry(x *memory.Change, l *knownLimit) {
 	same := x.Kind == memory.Append && x.At-x.Cutoff == l.span
-	more := x.Capped || x.Max > 0 || x.Operation != nil && x.Operation.Result.Allowed
+	more := x.Capped || x.Max > 0 || x.Operation != nil && x.Operation.Allowed
 	first := byte(x.Kind) | flagIf(x.Virtual, flagVirtual) | flagIf(same, flagSame) | flagIf(more, flagMore)
 	e.b = append(e.b, first)
 	if number := int64(x.Limit); x.Kind != memory.Remember {

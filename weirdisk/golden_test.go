@@ -17,12 +17,12 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
-var rewrite = flag.Bool("weirdisk.rewrite", false, "write testdata/v4 again, after a change of the format")
+var rewrite = flag.Bool("weirdisk.rewrite", false, "write testdata/v5 again, after a change of the format")
 
 // TestFormatIsReadable opens a segment that an earlier program wrote. All of its instants
 // are of callers, so nothing in it expires.
 func TestFormatIsReadable(t *testing.T) {
-	const segment, items = "testdata/v4.weirlog", "testdata/v4.txt"
+	const segment, items = "testdata/v5.weirlog", "testdata/v5.txt"
 	dir := t.TempDir()
 	if *rewrite {
 		writeFormat(t, dir)
@@ -86,6 +86,32 @@ func TestReplayAfterRestartNeverFits(t *testing.T) {
 	}
 }
 
+// stateCalls are calls that begin and end blocks, and open, extend and settle reservations.
+func stateCalls(rules *engine.Compiled, from time.Time, round int) (calls []engine.Call) {
+	at := from.Add(2 * time.Minute).UnixMicro()
+	limits := []engine.Limit{
+		{Name: "running", Kind: engine.KindConcurrency, Max: 99, Window: 60_000_000},
+		{Name: "tokens", Max: 90, Window: 3_600_000_000, Block: 60_000_000},
+	}
+	holding := engine.Compile("holding", engine.AllOrNothing, nil, limits)
+	open, settled := fmt.Sprint("open", round), fmt.Sprint("settled", round)
+	all := []engine.Call{
+		{Rules: holding, N: 3, ID: open, TTL: 3_600_000_000},
+		{Rules: holding, N: 2, ID: settled, TTL: 3_600_000_000},
+		{Rules: holding, Op: engine.Extend, N: 4, From: 3, ID: open},
+		{Rules: holding, Op: engine.Settle, N: 1, ID: settled},
+		{Rules: holding, N: 91},
+		{Rules: holding, Op: engine.Block, From: 0},
+		{Rules: holding, Op: engine.Probe, N: 91},
+		{Rules: rules, Key: engine.K("eve"), Op: engine.Block, From: 900_000_000},
+	}
+	for i, c := range all {
+		c.At, c.Given = at+int64(i), true
+		calls = append(calls, c)
+	}
+	return calls
+}
+
 // writeFormat makes a directory with an entry of every kind, before and in a snapshot.
 func writeFormat(t *testing.T, dir string) {
 	e := open(t, dir)
@@ -109,6 +135,11 @@ func writeFormat(t *testing.T, dir string) {
 		must.Get(denied.At(at.Add(time.Minute)).AllowOnce(ctx, weir.K("ann"), 3, fmt.Sprint("denied", round)))(t)
 		must.Get(rates.At(at.Add(-time.Minute)).AllowN(ctx, k, 1))(t) // the clock was corrected
 		must.Get(rates.Reset(ctx, weir.K("bob", "/x"), rates.Compiled().LimitNames()...))(t)
+		for _, c := range stateCalls(denied.Compiled(), at, round) {
+			calls := []engine.Call{c}
+			e.Do(ctx, calls)
+			must.Do(t, calls[0].Err)
+		}
 		if round == 0 {
 			snapshotNow(t, e)
 		}

@@ -269,6 +269,7 @@ type Report struct {
 	Segments   int
 	Bytes      int64 // all segments together
 	Histories  int   // that count, or that no sweep has removed yet
+	Blocks     int   // likewise
 	Operations int   // with an idempotency key, likewise
 	Cut        Cut   // the end that Open would cut
 
@@ -285,7 +286,7 @@ func Check(dir string) (Report, error) {
 	return visit(dir, func(*memory.Change) error { return nil })
 }
 
-// visit calls each with all histories and operations of a directory, which it locks while it
+// visit calls each with all histories, blocks and operations of a directory, which it locks while it
 // reads.
 func visit(dir string, each func(*memory.Change) error) (r Report, err error) {
 	dir, lock, err := claim(dir, false, true)
@@ -302,9 +303,12 @@ func visit(dir string, each func(*memory.Change) error) (r Report, err error) {
 	}
 	r = Report{Segments: len(c.segments), Bytes: c.bytes, Cut: c.cut, End: c.end()}
 	err = visitAll(c.decoder.memory, func(i *memory.Change) error {
-		if i.Operation != nil {
+		switch i.Kind {
+		case memory.Remember:
 			r.Operations++
-		} else {
+		case memory.Block:
+			r.Blocks++
+		default:
 			r.Histories++
 		}
 		return each(i)
@@ -312,7 +316,7 @@ func visit(dir string, each func(*memory.Change) error) (r Report, err error) {
 	return r, err
 }
 
-// visitAll calls each with all histories and operations, up to its first error.
+// visitAll calls each with all histories, blocks and operations, up to its first error.
 func visitAll(m *memory.Memory, each func(*memory.Change) error) (err error) {
 	place, now := memory.DumpPlace{}, m.Clock()
 	for more := true; more && err == nil; {

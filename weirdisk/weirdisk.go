@@ -52,6 +52,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -307,7 +308,7 @@ func (e *Engine) close() error {
 
 // Do decides calls in their order. It returns once the changes of all calls are written, and
 // with SyncAlways synced: the calls wait together. If that fails, every call that changed
-// something has the error. Peeks, counts and denials wait for nothing.
+// something has the error. Peeks, counts and denials that begin no block wait for nothing.
 func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 	if e.isZero() || ctx == nil {
 		misuse.Fail(ctx, calls, constructor)
@@ -323,7 +324,7 @@ func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 	waited := false
 	for i := range calls {
 		c := &calls[i]
-		if c.Err != nil || !c.Changes() {
+		if c.Err != nil || !changed(c) {
 			continue
 		}
 		if !waited {
@@ -337,11 +338,32 @@ func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 
 // mayChange reports whether the call needs the log.
 func mayChange(c *engine.Call) bool {
-	return c.Op != engine.Peek && c.Op != engine.Count && (c.N > 0 || c.Op == engine.Reset)
+	switch c.Op {
+	case engine.Peek, engine.Count:
+		return false
+	case engine.Probe:
+		return c.N > 0 && slices.ContainsFunc(c.Rules.Limits, hasBlock)
+	case engine.Attempt, engine.Record, engine.Refund:
+		return c.N > 0
+	}
+	return true
 }
 
-// Len is the number of keys held, idle ones included, and of operations with an idempotency
-// key. A key counts once for each limit that it has a history in.
+func hasBlock(l engine.Limit) bool { return l.Block > 0 }
+
+// changed reports whether the call waits for the log. A denial does if it has begun a block: then
+// the whole block of a limit is left.
+func changed(c *engine.Call) bool {
+	if c.Op == engine.Probe || c.Op == engine.Attempt && c.Result.Granted == 0 && c.Result.Blocked > 0 {
+		rest := c.Result.Blocked.Microseconds()
+		begun := func(l engine.Limit) bool { return l.Block > 0 && l.Block == rest }
+		return slices.ContainsFunc(c.Rules.Limits, begun)
+	}
+	return c.Changes()
+}
+
+// Len is the number of keys held, idle ones included, of blocks, and of operations with an
+// idempotency key. A key counts once for each limit that it has a history in.
 func (e *Engine) Len() int { return e.inner().Len() }
 
 // Bytes is the memory of histories, keys, operations and tables.

@@ -110,8 +110,8 @@ func matches(word uint64, tag uint8) uint64 {
 func (s *Shard) Find(k *Key) *Slot { return s.tagged(k, 0) }
 
 // Acquire locks and returns the slot with the key of that text: the one that Find has returned,
-// or another one with the same tag. It returns nil if there is none, or if the newest entries
-// were recorded on the other clock.
+// or another one with the same tag. It returns nil if there is none, if the newest entries
+// were recorded on the other clock, or if the key may have a block.
 func (s *Shard) Acquire(slot *Slot, k *Key, text string) *Slot {
 	for skip := 1; slot != nil; skip++ {
 		if slot.tryLock(k) {
@@ -133,6 +133,14 @@ func (s *Shard) Lookup(k Key, text string) *Slot {
 			return slot
 		}
 	}
+}
+
+// BlockOf returns the slot with the block of the key with that text, or nil. The shard is locked.
+func (s *Shard) BlockOf(k Key, text string) *Slot {
+	if s.blockSlots == 0 {
+		return nil
+	}
+	return s.Lookup(k.OfBlock(), text)
 }
 
 // tagged returns the slot with the tag of the key behind skip others, and begins to load it. It
@@ -176,6 +184,9 @@ func (s *Shard) Insert(k Key, text string) *Slot {
 	slot.state.Store(k.state | locked)
 	b.fill(group, i, tagOf(k.hash))
 	s.used++
+	if k.state&isBlock != 0 {
+		s.blockSlots++
+	}
 	return slot
 }
 
@@ -210,6 +221,9 @@ func (s *Shard) remove(t *Table, b block, group uint32, i int) {
 	if slot.size() == longSize {
 		run, _ := slot.longKey()
 		s.Arena.Free(run)
+	}
+	if slot.IsBlock() {
+		s.blockSlots--
 	}
 	slot.History.Free(&s.Arena)
 	slot.state.Store(0)
@@ -313,7 +327,7 @@ func (s *Shard) rebuild(t *Table, d *directory, place, depth uint32, n int) bool
 		second.groups = groupsFor(upper + n)
 		bytes += second.bytes()
 	}
-	if !t.Take(bytes) {
+	if !t.TakeAbove(s.Arena.Spare, bytes) {
 		return false
 	}
 

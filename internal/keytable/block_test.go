@@ -90,7 +90,7 @@ func (s *Shard) check(t testing.TB) (bytes int) {
 		bytes += b.bytes()
 		place += 1 << (d.bits() - depth)
 	}
-	if used != s.used || deepest != d.bits() {
+	if used != int(s.used) || deepest != d.bits() {
 		t.Fatalf("%d keys are held, %d counted; the deepest block has %d of %d bits", used, s.used, deepest, d.bits())
 	}
 	return bytes
@@ -104,8 +104,8 @@ type tally struct {
 	bytes int
 }
 
-func (x *tally) Take(n int) bool {
-	if !x.Table.Take(n) {
+func (x *tally) TakeAbove(spare int64, n int) bool {
+	if !x.Table.TakeAbove(spare, n) {
 		return false
 	}
 	x.bytes += n

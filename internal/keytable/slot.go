@@ -27,9 +27,11 @@ const (
 	locked  uint64 = 1 << iota
 	live           // the slot belongs to a key
 	virtual        // the newest entries were recorded at instants that callers passed
+	blocked        // the key may have a block, so Acquire leaves it to callers with the shard's lock
+	isBlock        // the slot is the block of a key, not its history
 
-	sizeShift  = 3 // 0 … inlineKey, or longSize
-	groupShift = 8
+	sizeShift  = 5 // 0 … inlineKey, or longSize
+	groupShift = 10
 	hashShift  = 32
 
 	maxGroups = 1 << (hashShift - groupShift)
@@ -53,16 +55,40 @@ func (slot *Slot) place() uint32 { return placeOf(slot.low()) }
 func (slot *Slot) Virtual() bool { return slot.state.Load()&virtual != 0 }
 
 // SetVirtual sets Virtual. The caller has locked the slot.
-func (slot *Slot) SetVirtual(is bool) {
-	state := slot.state.Load() &^ virtual
+func (slot *Slot) SetVirtual(is bool) { slot.mark(virtual, is) }
+
+// Blocked reports whether the key may have a block. Then Acquire does not find the slot.
+func (slot *Slot) Blocked() bool { return slot.state.Load()&blocked != 0 }
+
+// SetBlocked sets Blocked. The caller has locked the slot and its shard.
+func (slot *Slot) SetBlocked(is bool) { slot.mark(blocked, is) }
+
+// mark sets or clears a flag.
+func (slot *Slot) mark(flag uint64, is bool) {
+	state := slot.state.Load() &^ flag
 	if is {
-		state |= virtual
+		state |= flag
 	}
 	slot.state.Store(state)
 }
 
+// IsBlock reports whether the slot is the block of a key.
+func (slot *Slot) IsBlock() bool { return slot.state.Load()&isBlock != 0 }
+
+// Block returns the instants at which the block of the slot begins and ends.
+func (slot *Slot) Block() (begin, end int64) { return slot.Last, slot.Until() }
+
+// SetBlock sets the instants of the slot's block. They are stored as those of an entry, which
+// takes no room besides the slot.
+func (slot *Slot) SetBlock(begin, end int64) {
+	slot.History = window.Empty
+	slot.Record(nil, &window.Add{End: end, Now: begin, Units: 1})
+}
+
 // fits reports whether the slot may have the key.
-func (slot *Slot) fits(k *Key) bool { return (slot.state.Load()^k.state)&^(locked|virtual) == 0 }
+func (slot *Slot) fits(k *Key) bool {
+	return (slot.state.Load()^k.state)&^(locked|virtual|blocked) == 0
+}
 
 // tryLock locks the slot if its state is that of the key, and reports whether it is. The slot
 // then may have the key, and its newest entries were recorded on the same clock.
@@ -209,6 +235,13 @@ func (k Text) In(t *Table, group uint32, isVirtual bool) Key {
 func placeOf(low uint32) uint32 {
 	x := uint64(low)
 	return uint32(x + x*(1<<hashShift-x)>>hashShift*11/32)
+}
+
+// OfBlock returns the key of the block of k. Its slot is in the shard of k, and its hash is that
+// of k.
+func (k Key) OfBlock() Key {
+	k.state |= isBlock
+	return k
 }
 
 // hashOdd is 2^64 / golden ratio.

@@ -83,7 +83,10 @@ func (t *Table) Expired(slot *Slot, now int64) bool {
 
 // expiry is the instant from which the slot may be removed.
 func (slot *Slot) expiry(retain []int64) int64 {
-	e := max(slot.Until(), slot.Last) + retain[slot.Group()] // Last too: MinInterval counts from it
+	e := slot.Until()
+	if !slot.IsBlock() {
+		e = max(e, slot.Last) + retain[slot.Group()] // Last too: MinInterval counts from it
+	}
 	if slot.Virtual() {
 		e += VirtualSlack
 	}

@@ -150,7 +150,7 @@ func (t *Table) Len() int {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.Lock()
-		n += s.used
+		n += int(s.used)
 		s.Unlock()
 	}
 	return n
@@ -216,7 +216,8 @@ type Shard struct {
 	Arena     window.Arena              // the entries of the histories, and long keys
 
 	sync.Mutex        // protects the following, and changes of directory and Arena
-	used       int    // slots with a key
+	used       int32  // slots with a key
+	blockSlots int32  // of these, slots with the block of a key
 	hand       uint32 // the place at which the sweep goes on
 	handGroup  uint32 // the group in that block
 }
@@ -237,7 +238,7 @@ func (s *Shard) Lock() {
 }
 
 // Len is the number of slots with a key.
-func (s *Shard) Len() int { return s.used }
+func (s *Shard) Len() int { return int(s.used) }
 
 // Hashes is the number of places of slots, which Visit visits in their order.
 const Hashes uint64 = 1 << 32

@@ -18,10 +18,10 @@ func (m *Memory) NotBefore(at int64) {
 	m.base += max(at-m.now(), 0)
 }
 
-// Apply makes a change again. A Refund changes nothing in a history without its entry. An
-// operation replaces another one only if that is remembered for less long. Apply forgets no
-// history, so changes of different histories can be applied at the same time. The errors are
-// engine.ErrFull, at a cap, and an engine.InputError for a key that does not fit the name.
+// Apply makes a change again. A Refund changes nothing in a history without its entry. Apply
+// forgets no history, so changes of different histories can be applied at the same time. The
+// errors are engine.ErrFull, at a cap, and an engine.InputError for a key that does not fit the
+// name.
 //
 // For several changes of one Name, Apply is faster with copies of a Change that was
 // applied.
@@ -47,6 +47,14 @@ func (m *Memory) Apply(c *Change) error {
 	s := m.table.Shard(&key)
 	s.Lock()
 	defer s.Unlock()
+	switch c.Kind {
+	case Block:
+		return m.applyBlock(s, key, c)
+	case Remove:
+		if block := s.BlockOf(key, textOf(c.Key)); block != nil {
+			s.Remove(&m.table, key, block)
+		}
+	}
 	return m.applyIn(s, key, c)
 }
 
@@ -81,8 +89,49 @@ func (l *limitRules) fits(key []byte) bool {
 	return len(key) == 0
 }
 
+// applyBlock begins or ends a block in its locked shard.
+func (m *Memory) applyBlock(s *keytable.Shard, key keytable.Key, c *Change) (err error) {
+	text := textOf(c.Key)
+	block := s.BlockOf(key, text)
+	switch {
+	case c.End == c.At && block != nil:
+		s.Remove(&m.table, key, block)
+		block = nil
+	case c.End > c.At && block == nil:
+		if block, err = m.insert(s, key.OfBlock(), text); err != nil {
+			return err
+		}
+		block.Unlock()
+	}
+	if block != nil {
+		block.SetBlock(c.At, c.End)
+		block.SetVirtual(c.Virtual)
+	}
+	if slot := s.Lookup(key, text); slot != nil {
+		slot.Lock()
+		slot.SetBlocked(block != nil)
+		slot.Unlock()
+	}
+	return nil
+}
+
+// insert inserts a slot in its locked shard, and returns it locked.
+func (m *Memory) insert(s *keytable.Shard, key keytable.Key, text string) (slot *keytable.Slot, err error) {
+	if !m.table.TakeKeys(1) {
+		return nil, m.fullOfKeys
+	}
+	if s.Reserve(&m.table, key, 1) {
+		slot = s.Insert(key, text)
+	}
+	if slot == nil {
+		m.table.GiveKeys(1)
+		return nil, m.fullOfBytes
+	}
+	return slot, nil
+}
+
 // applyIn changes a history in its locked shard.
-func (m *Memory) applyIn(s *keytable.Shard, key keytable.Key, c *Change) error {
+func (m *Memory) applyIn(s *keytable.Shard, key keytable.Key, c *Change) (err error) {
 	slot := s.Lookup(key, textOf(c.Key))
 	isNew := slot == nil
 	switch {
@@ -90,16 +139,11 @@ func (m *Memory) applyIn(s *keytable.Shard, key keytable.Key, c *Change) error {
 		slot.Lock()
 	case c.Kind == Refund || c.Kind == Remove:
 		return nil
-	case !m.table.TakeKeys(1):
-		return m.fullOfKeys
 	default:
-		if s.Reserve(&m.table, key, 1) {
-			slot = s.Insert(key, textOf(c.Key))
+		if slot, err = m.insert(s, key, textOf(c.Key)); err != nil {
+			return err
 		}
-		if slot == nil {
-			m.table.GiveKeys(1)
-			return m.fullOfBytes
-		}
+		slot.SetBlocked(s.BlockOf(key, textOf(c.Key)) != nil)
 	}
 	defer slot.Unlock()
 	fits := m.applyTo(slot, &s.Arena, c)
@@ -144,20 +188,23 @@ func (m *Memory) applyTo(slot *keytable.Slot, a *window.Arena, c *Change) bool {
 	return true
 }
 
-// applyOperation remembers an operation, unless another one of its name is remembered for as
-// long: a Dump may have read the operation before a later call took its place.
+// applyOperation remembers an operation, in the place of another one of its name.
 func (m *Memory) applyOperation(c *Change) error {
-	o := c.Operation
+	o := &operation{Operation: *c.Operation, virtual: c.Virtual}
+	if r := o.Reservation; r != nil { // the journal may change its own one
+		copied := *r
+		o.Reservation = &copied
+	}
 	s := m.operations.shard(m, o.Name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.byName[o.Name]; known != nil && known.Until >= o.Until {
-		return nil
+	if before := s.byName[o.Name]; before != nil {
+		s.remove(m, before)
 	}
-	if err := m.takeOperation(o.Op, len(o.Name)); err != nil {
+	if err := m.takeOperation(o.Op, o.bytes()); err != nil {
 		return err
 	}
-	s.remember(m, *o, c.Virtual)
+	s.remember(m, o)
 	return nil
 }
 
@@ -171,12 +218,12 @@ type DumpPlace struct {
 	operationShard int // the next shard of operations
 }
 
-// Dump calls visit with about n histories from a place on, and moves the place. Behind the last
-// history it visits operations. It reports whether more are left. A Change is valid during the
+// Dump calls visit with about n histories and blocks from a place on, and moves the place. Behind
+// the last one it visits operations. It reports whether more are left. A Change is valid during the
 // call only.
 //
-// It leaves out histories that no longer count at now, on the engine's clock. Each is visited
-// under its own lock. Callers that add keys to the same shard wait for the n histories. So visit
+// It leaves out those that no longer count at now, on the engine's clock. Each is visited
+// under its own lock, and about n operations under one. Callers that add keys to the same shard wait for the n histories. So visit
 // must not block for long, and it must not call the Memory. A history that counts all the time
 // from the first Dump to the last is visited, perhaps more than once.
 func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*Change)) (more bool) {
@@ -195,7 +242,12 @@ func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*Change)) (more
 		h, group := &p.history, slot.Group()
 		*h = Change{Kind: Replace, Limit: group, Name: p.names[group], Keep: m.table.Kept(group), Key: s.AppendKey(h.Key[:0], slot),
 			Virtual: slot.Virtual(), Entries: h.Entries[:0]}
-		m.read(h, &slot.History, &s.Arena)
+		if slot.IsBlock() {
+			h.Kind = Block
+			h.At, h.End = slot.Block()
+		} else {
+			m.read(h, &slot.History, &s.Arena)
+		}
 		visit(h)
 	})
 	s.Unlock()
@@ -219,7 +271,7 @@ func (m *Memory) read(c *Change, h *window.History, a *window.Arena) {
 }
 
 // dumpOperations visits all operations that were remembered before its first call and still
-// are. It needs no lock, because Apply never replaces a later operation.
+// are. It holds their lock: a change of one is in the journal before the visit or after it.
 func (m *Memory) dumpOperations(p *DumpPlace, n int, visit func(*Change)) (more bool) {
 	for ; len(p.operations) == 0; p.operationShard++ {
 		if p.operationShard == len(m.operations.shards) {
@@ -230,9 +282,14 @@ func (m *Memory) dumpOperations(p *DumpPlace, n int, visit func(*Change)) (more 
 		p.operations = append(append(p.operations, s.real...), s.virtual...)
 		s.mu.Unlock()
 	}
+	s := &m.operations.shards[p.operationShard-1]
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	n = min(n, len(p.operations))
 	for _, o := range p.operations[:n] {
-		visit(&Change{Kind: Remember, At: o.Result.At.UnixMicro(), Virtual: o.virtual, Operation: &o.Operation})
+		if s.byName[o.Name] == o {
+			visit(&Change{Kind: Remember, At: o.Newest(), Virtual: o.virtual, Operation: &o.Operation})
+		}
 	}
 	p.operations = p.operations[n:]
 	return true

@@ -120,7 +120,7 @@ func TestSecondTryForgetsTheFirst(t *testing.T) {
 	c := claim{rules: b, req: &ask, records: records[:], at: ask.at}
 	defer putBuffer(m.name(&c, b.limits, &key))
 	try := func() error {
-		m.hold(&c, true)
+		m.hold(&c)
 		_, err := m.decideHeld(&c, &d)
 		return err
 	}

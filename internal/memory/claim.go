@@ -14,8 +14,8 @@ import (
 // claim is the histories of a call while it is decided. Memory.name sets their keys once. Then
 // they are held and released, perhaps several times.
 type claim struct {
-	rules   *Rules // of an attempt, a peek or a record; otherwise nil
-	req     *request
+	rules   *Rules   // nil for a refund, a count and a reset
+	req     *request // nil for these, too
 	records []record
 	at      moment
 
@@ -75,9 +75,18 @@ type record struct {
 	h     *window.History // the history decided on
 	arena *window.Arena   // with its entries
 	state window.State
-	entry window.Add // to be recorded
-	full  bool       // the shard has no room for the key
+	adds  int64      // units to be recorded; 0 = the history is only read, or gives units back
+	entry window.Add // of these units
+	full  bool       // the shard has no room for the key or its block
 	isNew bool       // the key was inserted
+
+	// The limit's block (block.go). Its slot is nil if there is none. It belongs to the claim
+	// while the shard is locked.
+	block      *keytable.Slot
+	blocked    int64 // microseconds for which it still denies
+	isNewBlock bool  // its slot was inserted and has no block yet
+	begins     bool  // this decision begins it, or gives it another end
+	redated    bool  // a corrected clock has moved its beginning to now (R2)
 
 	// corrected reports that h is a copy, which storeCopies can store: with a correction of the
 	// clock (R2), with another rate of a bucket (R12), or for a refund of all or none.
@@ -88,7 +97,7 @@ type record struct {
 
 	// Before the attempt:
 	room   int64 // units that fitted
-	closed bool  // the minimum interval had not passed
+	closed bool  // the minimum interval had not passed, or a block ran
 
 	wait int64 // this limit's own wait after the decision
 }
@@ -179,6 +188,8 @@ func (m *Memory) tryHold(c *claim) bool {
 		r.h = &slot.History
 		r.arena = &r.shard.Arena
 		r.corrected = false
+		r.block = nil // with one, Acquire misses
+		r.blocked = 0
 		last := slot.Last
 		fits = fits && last-c.raw < window.Step && slot.Rate() == r.limit.Rate
 		c.now = max(c.now, last)
@@ -208,53 +219,62 @@ func (c *claim) order(places *[engine.MaxLimits]uint8) []uint8 {
 	return order
 }
 
-// hold holds the histories and their shards. With insert it makes room for those that are
-// missing, where there is any.
+// hold holds the histories, their blocks and their shards. It makes room for those that are
+// missing and that the request may need, where there is any.
 //
 // The clock is read under the locks, unless the caller gave the instant or a batch has read it.
-// For a batch it is read again in two cases. If a history is missing, a sweep may have removed
-// it after the reading of the batch, and it may have counted at that reading (R1, R3). If a
-// history is a second ahead, the reading may just be old, which is no corrected clock (R2).
-func (m *Memory) hold(c *claim, insert bool) {
+// For a batch it is read again in two cases. If a history or the block of a key is missing, a
+// sweep may have removed it after the reading of the batch, and it may have counted at that
+// reading (R1, R3). If one is a second ahead, the reading may just be old, which is no corrected
+// clock (R2).
+func (m *Memory) hold(c *claim) {
 	t := &m.table
 	c.locks = c.shards()
 	t.Lock(c.locks)
-	missing := 0
+	if c.req.mayExceed() {
+		c.setSpare(m.spareBytes())
+	}
+	missing := 0 // keys and blocks that may be inserted
 	for i := range c.records {
 		r := &c.records[i]
-		r.h, r.arena, r.corrected, r.full, r.isNew = &noHistory, &r.shard.Arena, false, false, false
-		if r.slot = r.shard.Lookup(r.key, r.text); r.slot == nil && insert && r.limit.cost >= 0 {
+		r.h, r.arena = &noHistory, &r.shard.Arena
+		r.corrected, r.full, r.isNew = false, false, false
+		if r.slot = r.shard.Lookup(r.key, r.text); r.slot == nil && c.req.inserts(r.limit) {
+			missing++
+		}
+		if c.req.mayBlock(r.limit) {
 			missing++
 		}
 	}
-	for i := range c.records {
-		if r := &c.records[i]; missing > 0 && r.slot == nil && r.limit.cost >= 0 {
-			r.full = !r.shard.Reserve(t, r.key, missing)
-		}
+	if missing > 0 {
+		m.reserve(c, missing)
 	}
 	c.raw = c.at.micros
 	stale := c.at.from == fromClock
 	var order [engine.MaxLimits]uint8
 	for _, i := range c.order(&order) {
 		r := &c.records[i]
-		if r.slot == nil {
-			stale = true
-			continue
-		}
 		if missing > 0 { // slots may have moved
 			r.slot = r.shard.Lookup(r.key, r.text)
 		}
-		r.slot.Lock()
-		r.h = &r.slot.History
-		stale = stale || r.h.Behind(c.raw) // a reading that is a second old is no corrected clock
+		if r.slot != nil {
+			r.slot.Lock()
+			r.h = &r.slot.History
+		}
+		r.findBlock()
+		stale = stale || r.isStale(c.raw)
 	}
 	if stale && !c.at.virtual() {
 		c.raw = m.now()
 	}
 	c.now = c.raw
 	for i := range c.records {
-		if last := c.records[i].h.Last; last-c.raw < window.Step {
+		r := &c.records[i]
+		if last := r.h.Last; last-c.raw < window.Step {
 			c.now = max(c.now, last) // R2
+		}
+		if r.block != nil && c.req.feels(r.limit) && r.block.Last-c.raw < window.Step {
+			c.now = max(c.now, r.block.Last)
 		}
 	}
 	for i := range c.records {
@@ -265,7 +285,39 @@ func (m *Memory) hold(c *claim, insert bool) {
 			r.corrected = true
 			m.adjust(r, c.now)
 		}
+		if r.block != nil && c.req.feels(r.limit) {
+			r.lookAtBlock(c.raw, c.now)
+		}
 	}
+}
+
+// setSpare lets the shards exceed a cap on bytes by so many. They are locked.
+func (c *claim) setSpare(bytes int64) {
+	for i := range c.records {
+		c.records[i].shard.Arena.Spare = bytes
+	}
+}
+
+// reserve makes room in the shards for n keys and blocks that may be inserted.
+func (m *Memory) reserve(c *claim, n int) {
+	for i := range c.records {
+		r := &c.records[i]
+		if r.slot == nil && c.req.inserts(r.limit) || c.req.mayBlock(r.limit) {
+			r.full = !r.shard.Reserve(&m.table, r.key, n)
+		}
+	}
+}
+
+// isStale reports whether a reading of the clock may be older than a change of the record: its
+// history or its block may have been removed since, or one of them is a second ahead.
+func (r *record) isStale(raw int64) bool {
+	if r.slot == nil || r.h.Behind(raw) {
+		return true
+	}
+	if r.block == nil {
+		return r.slot.Blocked()
+	}
+	return r.block.Behind(raw)
 }
 
 // adjust corrects the record's history: entries of the future count as entries of now (R2),
@@ -296,10 +348,14 @@ func (c *claim) unlockHistories() {
 }
 
 func (m *Memory) unlockShards(c *claim) {
-	if c.locks != 0 {
-		m.table.Unlock(c.locks)
-		c.locks = 0
+	if c.locks == 0 {
+		return
 	}
+	if c.req.mayExceed() {
+		c.setSpare(0)
+	}
+	m.table.Unlock(c.locks)
+	c.locks = 0
 }
 
 // sweepEvery: one in so many recordings, and every fourth new key, sweeps one group of slots. So

@@ -10,18 +10,34 @@ import (
 
 // request is a call as the engine decides it.
 type request struct {
-	Op     engine.Op
-	N      int64
-	States []engine.State
-	at     moment
-	once   string           // the name of the operation, if it is to be remembered
-	rules  *engine.Compiled // of once
-	full   bool             // there is no room to remember the operation: recording units fails
+	Op       engine.Op
+	N        int64
+	From     int64
+	States   []engine.State
+	at       moment
+	once     *once     // the operation, if it is to be remembered
+	revision *revision // of a Settle or an Extend
 
 	// lockShards: the fast path has failed. Most likely a history is missing, so the histories
 	// cannot be held without their shards.
 	lockShards bool
 }
+
+// inserts reports whether the request may need a history of the limit that is missing.
+func (req *request) inserts(l *limitRules) bool {
+	switch {
+	case req == nil:
+		return false
+	case req.Op == engine.Attempt || req.Op == engine.Record:
+		return req.N > 0 && l.cost >= 0
+	case req.revision != nil:
+		return req.revision.further > 0 && l.takesFurther()
+	}
+	return false
+}
+
+// mayExceed reports whether the request may exceed a cap, as a settlement (R19).
+func (req *request) mayExceed() bool { return req != nil && req.Op == engine.Settle }
 
 // Do decides calls in their order, with one reading of the clock (R1).
 func (m *Memory) Do(_ context.Context, calls []engine.Call) {
@@ -52,10 +68,12 @@ func (m *Memory) decideAt(c *engine.Call, at moment) {
 	case c.Op == engine.Reset:
 		m.reset(c.Rules, &c.Key)
 		return
-	case c.ID != "" && c.N > 0 && c.Op != engine.Peek:
+	case c.Op == engine.Settle || c.Op == engine.Extend:
+		c.Err = m.changeReservation(c, at)
+	case isOnce(c):
 		c.Err = m.decideOnce(c, at)
 	default:
-		c.Err = m.handle(c, at, "", false)
+		c.Err = m.handle(c, at, nil)
 	}
 	if c.Err != nil {
 		c.Fail(c.Err)
@@ -73,18 +91,22 @@ func (b *Rules) Allow(k *engine.Key, n int64, d *engine.Result) error {
 	return b.engine.decide(b, k, &request{N: n, lockShards: b.isFast}, d)
 }
 
-// handle decides a call that is neither a count nor a reset. once is the name of the operation,
-// if it is to be remembered, and full reports that there is no room for it.
-func (m *Memory) handle(c *engine.Call, at moment, once string, full bool) error {
+// handle decides a call that is no count, no reset, and does not change a reservation. once is the
+// operation, if it is to be remembered.
+func (m *Memory) handle(c *engine.Call, at moment, once *once) error {
 	if c.Op == engine.Refund {
-		return m.refund(c, at, full, once)
+		return m.refund(c, at, once)
 	}
 	b := m.Rules(c.Rules)
-	fast := b.isFast && isPlainAttempt(c) && once == ""
+	fast := b.isFast && isPlainAttempt(c) && once == nil
 	if fast && b.allowFast(&c.Key, c.N, at, &c.Result) {
 		return nil
 	}
-	req := &request{Op: c.Op, N: c.N, States: c.States, at: at, once: once, rules: c.Rules, full: full, lockShards: fast}
+	req := &request{Op: c.Op, N: c.N, States: c.States, at: at, once: once}
+	req.lockShards = fast || c.Op == engine.Block
+	if c.Op == engine.Block {
+		req.From = c.From
+	}
 	return m.decide(b, &c.Key, req, &c.Result)
 }
 
@@ -132,9 +154,9 @@ func (m *Memory) decideWithRoom(b *Rules, k *engine.Key, req *request, records [
 	}
 	for tries := 0; !done; tries++ {
 		before := m.reclaimed.Load()
-		m.hold(&c, req.N > 0 && req.Op != engine.Peek)
+		m.hold(&c)
 		_, err = m.decideHeld(&c, d)
-		done = req.full || err != m.fullOfKeys && err != m.fullOfBytes
+		done = req.once.isFull() || err != m.fullOfKeys && err != m.fullOfBytes
 		if !done && (tries == maxTries || !m.makeRoom(c.shards(), req.at, before)) {
 			m.rejected.Add(1)
 			done = true
@@ -147,112 +169,193 @@ func (m *Memory) decideWithRoom(b *Rules, k *engine.Key, req *request, records [
 // decideHeld decides on records that are held, and releases them. done is false if the shards
 // are needed as well; then nothing has changed.
 func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
-	req, mode, records := c.req, c.rules.mode, c.records
-	room, open := int64(window.Forever), true
-	for i := range records {
-		r := &records[i]
-		r.state = r.h.Look(r.arena, r.rule, c.now)
-		r.room = r.state.Room(r.rule)
-		r.closed = r.state.IntervalWait(r.rule, c.now) > 0
-		room = min(room, r.limit.fitting(r.room, req.N))
-		open = open && !r.closed
+	switch c.req.Op {
+	case engine.Block:
+		return true, m.blockHeld(c, d)
+	case engine.Settle:
+		return m.settleHeld(c, d)
+	case engine.Extend:
+		return m.extendHeld(c, d)
 	}
-	granted, full := window.Grant(req.N, room, open, mode == engine.Partial)
+	req, mode := c.req, c.rules.mode
+	look := c.look(req.N)
+	granted, full := window.Grant(req.N, look.room, look.open, mode == engine.Partial)
 	units := granted // to record
 	switch {
-	case req.Op == engine.Peek || req.N == 0:
+	case req.Op == engine.Peek || req.Op == engine.Probe || req.N == 0:
 		units = 0
 	case req.Op == engine.Record:
 		granted, full, units = req.N, true, req.N
-	case mode == engine.CountDenied:
+	case mode == engine.CountDenied && !look.blocked:
 		units = req.N
 	}
+	begins := granted == 0 && !look.blocked && c.mayBegin()
+	done = true
+	if begins {
+		done, err = m.insertBlocks(c)
+	}
 	switch {
+	case !done || err != nil:
 	case units > 0:
 		done, err = m.record(c, units, granted == 0)
 	case req.Op == engine.Attempt && req.N > 0:
-		m.storeCorrections(c) // a denial stores these, and nothing else
-		done = true
-	default:
-		done = true
+		m.storeCorrections(c) // a denial stores these and a block, and nothing else
 	}
 	if !done || err != nil {
+		m.removeNewBlocks(c)
 		m.release(c)
 		return done, err
 	}
 	d.Granted, d.Allowed = granted, full || granted > 0
-	c.answer(full, d)
+	c.answer(full, begins, d)
+	if units > 0 && req.once != nil {
+		req.once.remember(d)
+	}
+	m.storeBlocks(c)
 	if m.journal != nil {
-		m.report(c, units, d)
+		m.report(c, units)
 	}
-	c.unlockHistories()
-	if units > 0 && (c.inserted || sweepDue(c.raw)) { // peeks and denials remove no history (R4)
-		m.sweep(c)
-	}
-	m.unlockShards(c)
+	m.finish(c, units > 0)
 	return true, nil
 }
 
+// found is the state of all limits before a decision.
+type found struct {
+	room    int64 // least room of the limits
+	open    bool  // all minimum intervals have passed, and no block runs
+	blocked bool  // a block runs
+}
+
+// look reads the histories for an attempt of n units.
+func (c *claim) look(n int64) found {
+	all := found{room: window.Forever, open: true}
+	for i := range c.records {
+		r := &c.records[i]
+		r.adds = 0
+		r.state = r.h.Look(r.arena, r.rule, c.now)
+		r.room = r.state.Room(r.rule)
+		r.closed = r.blocked > 0 || r.state.IntervalWait(r.rule, c.now) > 0
+		all.room = min(all.room, r.limit.fitting(r.room, n))
+		all.open = all.open && !r.closed
+		all.blocked = all.blocked || r.blocked > 0
+	}
+	return all
+}
+
+// finish releases the histories of a decision. If it has recorded units it sweeps: peeks and denials
+// remove no history (R4).
+func (m *Memory) finish(c *claim, recorded bool) {
+	c.unlockHistories()
+	if recorded && (c.inserted || sweepDue(c.raw)) {
+		m.sweep(c)
+	}
+	m.unlockShards(c)
+}
+
 // report sends the changes of a decision to the journal.
-func (m *Memory) report(c *claim, units int64, d *engine.Result) {
+func (m *Memory) report(c *claim, units int64) {
 	req, r := c.req, m.newReport(c.now, c.at.virtual())
 	switch {
 	case units > 0:
-		if r.recorded(c.records, c.rules.mode, units); req.once != "" {
-			r.remembered(newOperation(req.rules, req.once, req.Op, req.N, 0, d))
+		if r.recorded(c.records, c.rules.mode); req.once != nil {
+			r.remembered(&req.once.operation.Operation)
 		}
 	case req.Op == engine.Attempt && req.N > 0:
 		r.corrections(c.records)
 	}
+	r.blocks(c.records)
 	r.send()
 }
 
-// answer completes the decision from the histories as they are now (R8).
-func (c *claim) answer(full bool, d *engine.Result) {
+// answer completes the decision from the histories as they are now (R8). With begins the limits
+// that denied it begin their blocks (R20).
+func (c *claim) answer(full, begins bool, d *engine.Result) {
 	req, now, records := c.req, c.now, c.records
-	var wait, reset int64
+	for i := range records {
+		s := &records[i]
+		s.wait = s.h.Wait(s.arena, s.rule, &s.state, now, s.limit.units(req.N))
+		s.wait = max(s.wait, s.blocked)
+	}
+	if !full {
+		d.Limit = c.binding(d.Granted).limit.described.Name
+	}
+	if begins {
+		c.beginBlocks()
+	}
+	var wait, reset, blocked int64
 	remaining := int64(window.Forever)
 	for i := range records {
 		s := &records[i]
-		r := s.rule
-		s.wait = s.h.Wait(s.arena, r, &s.state, now, s.limit.units(req.N))
 		wait = max(wait, s.wait)
-		reset = max(reset, s.h.Reset(r, &s.state, now))
-		remaining = min(remaining, s.state.Room(r))
+		reset = max(reset, s.h.Reset(s.rule, &s.state, now), s.blocked)
+		blocked = max(blocked, s.blocked)
+		remaining = min(remaining, s.remaining())
 	}
 	d.Remaining, d.RetryAfter, d.ResetAfter = remaining, span(wait), span(reset)
+	d.Blocked = span(blocked)
 	d.At = time.UnixMicro(now)
-	if !full {
-		d.Limit = binding(c.rules.mode, records, req.N, d.Granted).limit.described.Name
-	}
 	for i := range req.States {
 		s, to := &records[i], &req.States[i]
 		*to = s.limit.described
-		to.Used, to.Remaining, to.RetryAfter = s.state.Used, s.state.Room(s.rule), span(s.wait)
-		to.NextAfter, to.MinIntervalAfter = span(s.h.Next(s.arena, s.rule, &s.state, now)), span(s.state.IntervalWait(s.rule, now))
-		to.ResetAfter = span(s.h.Reset(s.rule, &s.state, now))
+		to.Used, to.Remaining, to.RetryAfter = s.state.Used, s.remaining(), span(s.wait)
+		next, reset := s.h.Next(s.arena, s.rule, &s.state, now), s.h.Reset(s.rule, &s.state, now)
+		to.NextAfter, to.ResetAfter = span(max(next, s.blocked)), span(max(reset, s.blocked))
+		to.MinIntervalAfter, to.Blocked = span(s.state.IntervalWait(s.rule, now)), span(s.blocked)
 	}
 }
 
-// binding returns the limit that kept an attempt of n units from being granted in full:
-// after a partial grant the limit with the least room, after a denial that with the
-// longest wait. The first wins a tie.
-func binding(mode engine.Mode, records []record, n, granted int64) *record {
-	var b *record
-	for i := range records {
-		s := &records[i]
-		switch {
-		case granted > 0:
-			if b == nil || s.room < b.room {
-				b = s
-			}
-		case s.closed || s.room < s.limit.units(n) && (mode != engine.Partial || s.room <= 0):
-			if b == nil || s.wait > b.wait {
-				b = s
-			}
+// remaining is the room that an answer has: none while a block runs (R20).
+func (r *record) remaining() int64 {
+	room := r.state.Room(r.rule)
+	if r.blocked > 0 {
+		return min(room, 0)
+	}
+	return room
+}
+
+// binding returns the limit that kept the attempt from being granted in full: after a partial
+// grant the first one with the least room, after a denial the one that denied it.
+func (c *claim) binding(granted int64) *record {
+	if granted == 0 {
+		return c.denier(allLimits[:len(c.records)])
+	}
+	b := &c.records[0]
+	for i := range c.records {
+		if s := &c.records[i]; s.room < b.room {
+			b = s
 		}
 	}
 	return b
+}
+
+// allLimits are the indices of any limits.
+var allLimits = func() (all [engine.MaxLimits]int) {
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}()
+
+// denier returns, among some limits, the one that denied the attempt and has the longest wait, or
+// nil if none denied it. The first wins a tie.
+func (c *claim) denier(among []int) (b *record) {
+	for _, i := range among {
+		if s := &c.records[i]; c.denied(s) && (b == nil || s.wait > b.wait) {
+			b = s
+		}
+	}
+	return b
+}
+
+// denied reports whether a limit denied the attempt.
+func (c *claim) denied(r *record) bool {
+	if r.closed {
+		return true
+	}
+	if c.rules.mode == engine.Partial && c.req.Op != engine.Extend {
+		return r.room <= 0 // any room would have been granted
+	}
+	return r.room < r.limit.units(c.req.N)
 }
 
 // span converts microseconds, or window.Never, to a duration.
@@ -300,6 +403,10 @@ func (b *Rules) allowFast(k *engine.Key, n int64, at moment, d *engine.Result) b
 	if allowed {
 		room -= n
 		d.Allowed, d.Granted, d.ResetAfter = true, n, span(l.Window)
+	} else if l.block > 0 { // the denial begins a block
+		*d = engine.Result{}
+		slot.Release(&key)
+		return false
 	} else {
 		d.Limit = l.described.Name
 		if used > 0 {

@@ -80,20 +80,31 @@ func checkWhole(t *testing.T, m *Memory) {
 			place = s.Visit(place, 64, func(slot *keytable.Slot) { // which no caller has kept
 				keys++
 				text := string(s.AppendKey(nil, slot))
-				assert.Equal(t, s.Lookup(m.table.Text(text).In(&m.table, slot.Group(), slot.Virtual()), text), slot, "the slot of key %.40q of group %d", text, slot.Group())
+				key := m.table.Text(text).In(&m.table, slot.Group(), slot.Virtual())
+				if slot.IsBlock() {
+					assert.Equal(t, s.BlockOf(key, text), slot, "the block of key %.40q of group %d", text, slot.Group())
+					return
+				}
+				assert.Equal(t, s.Lookup(key, text), slot, "the slot of key %.40q of group %d", text, slot.Group())
+				if s.BlockOf(key, text) != nil && !slot.Blocked() {
+					t.Errorf("key %.40q of group %d has a block, and its slot has no flag", text, slot.Group())
+				}
 				checkHistory(t, &slot.History, &s.Arena)
 			})
 		}
 		s.Unlock()
 	}
 	maxKeys, maxBytes := m.Caps()
-	refunds, ofRefunds := m.operations.refunds() // these may exceed a cap
-	if got := m.Bytes(); maxBytes > 0 && got-ofRefunds > maxBytes {
-		t.Errorf("%d bytes are counted of at most %d, %d of them of refunds", got, maxBytes, ofRefunds)
+	spareKeys, spareBytes := int64(0), int64(0)
+	if m.operations.mayExceed() {
+		spareKeys, spareBytes = m.spareKeys(), m.spareBytes()
+	}
+	if got := m.Bytes(); maxBytes > 0 && got > maxBytes+spareBytes {
+		t.Errorf("%d bytes are counted of at most %d, and %d of refunds and settlements", got, maxBytes, spareBytes)
 	}
 	assert.Equal(t, m.Len(), keys, "keys that are counted, as visited")
 	if free := int(maxKeys) - keys; maxKeys > 0 {
-		if free+int(refunds) < 0 || !m.table.TakeKeys(free) || m.table.TakeKeys(1) {
+		if free+int(spareKeys) < 0 || !m.table.TakeKeys(free) || m.table.TakeKeys(1) {
 			t.Errorf("%d keys are held of at most %d, and the count is another", keys, maxKeys)
 		}
 		m.table.GiveKeys(free)

@@ -35,11 +35,13 @@ const (
 	// Replace changed the history to the given one: a bucket, a correction of the clock
 	// (R2), another rate (R12), or a history of a Dump.
 	Replace
-	// Remove removed the history.
+	// Remove removed the history, and the block of its limit.
 	Remove
+	// Block began a block at At that ends at End, or ended the running one if End is At (R20).
+	Block
 	// Retain changed no history. From now on those of the limit are kept for longer (R12).
 	Retain
-	// Remember added an Operation.
+	// Remember added an Operation, or changed it: its reservation was settled or extended (R19).
 	Remember
 )
 
@@ -74,16 +76,6 @@ type Change struct {
 // Entry is one entry of a history: its units count while End > now - Window.
 type Entry = window.Entry
 
-// Operation is an operation with an idempotency key, which is remembered.
-type Operation struct {
-	Name   string // encodes the policy's name, the key with its dimensions, and the idempotency key
-	Op     engine.Op
-	Asked  int64         // units of the request
-	From   int64         // refund: the instant of the grant
-	Until  int64         // the operation is remembered before this instant
-	Result engine.Result // the answer
-}
-
 // Split returns the names of the policy and the limit, its kind, and the names and values of
 // the dimensions. It reports false for a name that no engine makes, or a key that does not
 // fit the name.
@@ -103,27 +95,6 @@ func (c *Change) Split() (policy, limit string, kind engine.Kind, dimensions, va
 		values, ok = keyenc.Values(c.Key)
 	}
 	return names[0], names[1], kind, dimensions, values, ok && len(values) == len(dimensions)
-}
-
-// newOperation returns an operation with its result and the numbers of its limit.
-func newOperation(p *engine.Compiled, name string, op engine.Op, asked, from int64, d *engine.Result) Operation {
-	o := Operation{name, op, asked, from, d.At.UnixMicro() + p.IdempotencyTTL.Microseconds(), *d}
-	p.Explain(&o.Result)
-	return o
-}
-
-// Split returns the name of the policy, the names and values of the key's dimensions, and
-// the idempotency key. It reports false for a name that no engine makes.
-func (o *Operation) Split() (policy string, dimensions, values []string, id string, ok bool) {
-	parts, ok := keyenc.Values([]byte(o.Name))
-	n := len(parts)
-	if !ok || n < 2 || n%2 != 0 {
-		return "", nil, nil, "", false
-	}
-	for i := 1; i < n-1; i += 2 {
-		dimensions, values = append(dimensions, parts[i]), append(values, parts[i+1])
-	}
-	return parts[0], dimensions, values, parts[n-1], true
 }
 
 // report is the changes of one call. Reports are reused, because each decision would allocate
@@ -181,45 +152,46 @@ func (r *report) corrections(records []record) {
 	}
 }
 
-// recorded adds the histories in which units were recorded.
-func (r *report) recorded(records []record, mode engine.Mode, units int64) {
+// recorded adds the histories in which units were recorded, or of which units were taken back.
+func (r *report) recorded(records []record, mode engine.Mode) {
 	for i := range records {
 		s := &records[i]
-		read := s.limit.cost < 0 // and not charged
-		if s.corrected || s.rule.Rate != 0 && !read {
+		changed := s.adds > 0 || s.took > 0
+		if s.corrected || changed && s.rule.Rate != 0 {
 			r.replaced(s)
 			continue
 		}
-		if read {
+		if s.took > 0 {
+			c := r.add(Refund, s.limit, s.text)
+			c.End, c.Units, c.Cutoff = s.refunded, s.took, s.cutoff
+		}
+		if s.adds == 0 {
 			continue
 		}
 		end := s.h.End()
 		if s.h.Total() == 0 { // cut to nothing
 			end = r.now
 		}
-		c := r.appended(s.limit, s.text, end, s.limit.units(units), s.rule.Cutoff(r.now))
+		c := r.appended(s.limit, s.text, end, s.entry.Units, s.rule.Cutoff(r.now))
 		if mode == engine.CountDenied {
 			c.Cap, c.Capped = s.limit.Max, true
 		}
 	}
 }
 
-// refunded adds the histories from which a refund took units.
-func (r *report) refunded(records []record) {
+// blocks adds the blocks that were begun, or whose beginning was corrected (R2).
+func (r *report) blocks(records []record) {
 	for i := range records {
-		switch s := &records[i]; {
-		case s.corrected || s.took > 0 && s.rule.Rate != 0:
-			r.replaced(s)
-		case s.took > 0:
-			c := r.add(Refund, s.limit, s.text)
-			c.End, c.Units, c.Cutoff = s.refunded, s.took, s.cutoff
+		if s := &records[i]; s.begins || s.redated {
+			r.add(Block, s.limit, s.text).End = r.now + s.blocked
 		}
 	}
 }
 
 // remembered adds an operation.
-func (r *report) remembered(o Operation) {
-	r.changes = append(r.changes, Change{Kind: Remember, Virtual: r.virtual, At: r.now, Operation: &o})
+func (r *report) remembered(o *Operation) {
+	c := Change{Kind: Remember, Virtual: r.virtual, At: o.Newest(), Operation: o}
+	r.changes = append(r.changes, c)
 }
 
 // clear makes c the zero Change, except for its arrays. An Append is cleared field by field,

@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/keytable"
 )
 
@@ -34,16 +31,41 @@ type operationShard struct {
 	real, virtual byExpiry
 }
 
-// operation is one decision. A repeated call gets its Result.
+// operation is one decision. A repeated call gets its result. The lock of its shard protects it.
 type operation struct {
 	Operation
 	virtual bool
-	place   int // index in its heap
+	place   int32 // index in its heap
 }
 
-// operationBytes is the memory of an operation without its name: the struct, and its places
-// in the map and in the heap.
-const operationBytes = 296
+// once is a call with an idempotency key that was not made before.
+type once struct {
+	call      *engine.Call
+	name      string
+	virtual   bool
+	full      bool       // there is no room to remember it: recording units fails
+	operation *operation // set if units were recorded or taken back
+}
+
+// isFull reports whether there is no room to remember the operation.
+func (o *once) isFull() bool { return o != nil && o.full }
+
+// remember makes the operation with its result. If it opens a reservation, it makes that too.
+func (o *once) remember(d *engine.Result) {
+	made := newOperation(o.call, o.name, d)
+	if made.Opens && made.Granted > 0 {
+		made.open(o.call)
+	}
+	o.operation = &operation{Operation: made, virtual: o.virtual}
+}
+
+// isOnce reports whether a call is charged once.
+func isOnce(c *engine.Call) bool {
+	if c.ID == "" || c.N <= 0 {
+		return false
+	}
+	return c.Op == engine.Attempt || c.Op == engine.Record || c.Op == engine.Refund
+}
 
 // removedAtCap is the most operations that a caller at a cap removes.
 const removedAtCap = 4096
@@ -51,17 +73,20 @@ const removedAtCap = 4096
 // Replay sets the earlier result of a call with an ID, and reports whether there is one. It
 // decides nothing.
 func (m *Memory) Replay(c *engine.Call) bool {
-	if c.ID == "" || c.N == 0 || c.Op == engine.Peek {
+	if !isOnce(c) {
 		return false
 	}
 	s, name := m.operation(c.Rules, &c.Key, c.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.find(m, name, momentOf(c, moment{}))
-	if o != nil {
-		o.replay(c)
+	if o == nil {
+		return false
 	}
-	return o != nil
+	if o.replay(c); c.Err == nil {
+		m.describe(&o.Operation, c)
+	}
+	return true
 }
 
 // decideOnce decides a call with an ID, or replays the earlier result. Like decideWithRoom
@@ -100,21 +125,29 @@ func (m *Memory) replayOrDecide(s *operationShard, name string, c *engine.Call, 
 	defer s.mu.Unlock()
 	if o := s.find(m, name, at); o != nil {
 		o.replay(c)
+		if c.Err == nil {
+			m.describe(&o.Operation, c)
+		}
 		return true, c.Err
 	}
-	full := m.takeOperation(c.Op, len(name))
-	err = m.handle(c, at, name, full != nil)
+	most := mostBytes(c, len(name))
+	full := m.takeOperation(c.Op, most)
+	first := &once{call: c, name: name, virtual: at.virtual(), full: full != nil}
+	err = m.handle(c, at, first)
 	if full != nil {
 		if err == m.fullOfKeys || err == m.fullOfBytes {
 			return false, full
 		}
 		return true, err
 	}
-	if err != nil || !c.Changes() {
-		m.releaseOperation(len(name))
+	o := first.operation
+	if err != nil || o == nil {
+		m.releaseOperation(most)
 		return true, err
 	}
-	s.remember(m, newOperation(c.Rules, name, c.Op, c.N, c.From, &c.Result), at.virtual())
+	m.table.Give(most - o.bytes())
+	s.remember(m, o)
+	m.describe(&o.Operation, c)
 	s.removeOver(m, m.instant(at), at.virtual(), 2) // so that memory follows the operations that are known
 	return true, nil
 }
@@ -129,19 +162,23 @@ func (s *operationShard) find(m *Memory, name string, at moment) *operation {
 
 // replay sets the earlier result, or the error of another operation under the same id.
 func (o *operation) replay(c *engine.Call) {
-	if o.Op != c.Op || o.Asked != c.N || o.Op == engine.Refund && o.From != c.From {
+	same := o.Op == c.Op && o.Asked == c.N && o.Opens == (c.TTL > 0)
+	if !same || o.Op == engine.Refund && o.From != c.From {
 		c.Err = engine.Input("id", "it names %s, and now %s; give each operation an id of its own",
-			operationText(o.Op, o.Asked, o.From), operationText(c.Op, c.N, c.From))
+			operationText(o.Op, o.Opens, o.Asked, o.From), operationText(c.Op, c.TTL > 0, c.N, c.From))
 		return
 	}
 	clear(c.States) // no state was read
-	c.Result = o.Result
+	c.Result = o.result()
 	c.Result.Replayed = true
 }
 
 // operationText returns an operation in a sentence.
-func operationText(op engine.Op, n, from int64) string {
+func operationText(op engine.Op, opens bool, n, from int64) string {
 	text := fmt.Sprintf("%s of %d units", opWords[op], n)
+	if opens {
+		text = fmt.Sprintf("a reservation of %d units", n)
+	}
 	if op == engine.Refund && from != engine.Oldest {
 		text += " at " + time.UnixMicro(from).UTC().Format(time.RFC3339Nano)
 	}
@@ -151,19 +188,38 @@ func operationText(op engine.Op, n, from int64) string {
 // opWords are the operations that have an idempotency key, in a sentence.
 var opWords = [...]string{engine.Attempt: "an attempt", engine.Record: "a record", engine.Refund: "a refund"}
 
-// takeOperation takes the room of one operation; the error names the cap that was met. Those
-// of refunds may exceed a cap by an eighth, otherwise a flood of new keys would keep others
-// from ending their holds. Without a bound, grants that are taken back would fill the memory.
-func (m *Memory) takeOperation(op engine.Op, name int) error {
-	var keys, bytes int64
-	if op == engine.Refund {
-		keys, bytes = m.Caps()
-		keys, bytes = keys/8+16, bytes/8
+// mostBytes is the most memory that the operation of a call takes.
+func mostBytes(c *engine.Call, name int) int {
+	n := operationBytes + boundBytes + name
+	if c.TTL > 0 {
+		n += reservationBytes
 	}
-	if !m.table.TakeKeysAbove(keys, 1) {
+	return n
+}
+
+// spareKeys and spareBytes are the room beyond the caps for refunds and settlements: an eighth.
+// Otherwise a flood of new keys would keep others from ending their holds. Without a bound, grants
+// that are taken back would fill the memory.
+func (m *Memory) spareKeys() int64 {
+	keys, _ := m.Caps()
+	return keys/8 + 16
+}
+
+func (m *Memory) spareBytes() int64 {
+	_, bytes := m.Caps()
+	return bytes / 8
+}
+
+// takeOperation takes the room of one operation; the error names the cap that was met.
+func (m *Memory) takeOperation(op engine.Op, bytes int) error {
+	var spareKeys, spareBytes int64
+	if op == engine.Refund {
+		spareKeys, spareBytes = m.spareKeys(), m.spareBytes()
+	}
+	if !m.table.TakeKeysAbove(spareKeys, 1) {
 		return m.fullOfKeys
 	}
-	if !m.table.TakeAbove(bytes, operationBytes+name) {
+	if !m.table.TakeAbove(spareBytes, bytes) {
 		m.table.GiveKeys(1)
 		return m.fullOfBytes
 	}
@@ -171,22 +227,21 @@ func (m *Memory) takeOperation(op engine.Op, name int) error {
 }
 
 // releaseOperation returns the room that takeOperation took.
-func (m *Memory) releaseOperation(name int) {
+func (m *Memory) releaseOperation(bytes int) {
 	m.table.GiveKeys(1)
-	m.table.Give(operationBytes + name)
+	m.table.Give(bytes)
 }
 
 // remember stores an operation in the room that was reserved.
-func (s *operationShard) remember(m *Memory, decided Operation, virtual bool) {
-	if before := s.byName[decided.Name]; before != nil { // over, and not removed yet
+func (s *operationShard) remember(m *Memory, o *operation) {
+	if before := s.byName[o.Name]; before != nil { // over, and not removed yet
 		s.remove(m, before)
 	}
 	if s.byName == nil {
 		s.byName = map[string]*operation{}
 	}
-	o := &operation{Operation: decided, virtual: virtual}
 	s.byName[o.Name] = o
-	heap.Push(s.heap(virtual), o)
+	heap.Push(s.heap(o.virtual), o)
 }
 
 // heap returns the heap of operations of one kind of time.
@@ -209,12 +264,12 @@ func (s *operationShard) removeOver(m *Memory, now int64, virtual bool, n int) (
 }
 
 func (s *operationShard) remove(m *Memory, o *operation) {
-	heap.Remove(s.heap(o.virtual), o.place)
+	heap.Remove(s.heap(o.virtual), int(o.place))
 	delete(s.byName, o.Name)
 	if len(s.byName) == 0 {
 		s.byName, s.real, s.virtual = nil, nil, nil
 	}
-	m.releaseOperation(len(o.Name))
+	m.releaseOperation(o.bytes())
 }
 
 // removeOver removes all operations on the engine's clock that are no longer known at now.
@@ -240,16 +295,16 @@ func (all *operations) removeSome(m *Memory, now int64, virtual bool) (removed i
 	return removed
 }
 
-// refunds returns the number of refunds, which may exceed a cap, and their bytes.
-func (all *operations) refunds() (keys, bytes int64) {
+// mayExceed reports whether a cap may be exceeded: a refund or a settlement is remembered.
+func (all *operations) mayExceed() bool {
 	for i := range all.shards {
 		for _, o := range all.shards[i].byName {
-			if o.Op == engine.Refund {
-				keys, bytes = keys+1, bytes+operationBytes+int64(len(o.Name))
+			if o.Op == engine.Refund || o.Reservation != nil && o.Reservation.Settled() {
+				return true
 			}
 		}
 	}
-	return keys, bytes
+	return false
 }
 
 func (all *operations) len() int {
@@ -270,11 +325,11 @@ func (h byExpiry) Len() int           { return len(h) }
 func (h byExpiry) Less(i, j int) bool { return h[i].Until < h[j].Until }
 func (h byExpiry) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
+	h[i].place, h[j].place = int32(i), int32(j)
 }
 
 func (h *byExpiry) Push(o any) {
-	o.(*operation).place = len(*h)
+	o.(*operation).place = int32(len(*h))
 	*h = append(*h, o.(*operation))
 }
 
@@ -284,23 +339,4 @@ func (h *byExpiry) Pop() any {
 	(*h)[last] = nil
 	*h = (*h)[:last]
 	return o
-}
-
-// operationName consists of the policy's name, the names and values of the key's dimensions,
-// and the id. Each part stands behind its length, so that no two operations share a name (R14).
-// Dimensions stand in the order of their names, so that a change of the order of limits keeps
-// the operations (R12).
-func operationName(p *engine.Compiled, k *engine.Key, id string) string {
-	var room [256]byte
-	b := keyenc.Append(room[:0], p.Name)
-	var order [keyenc.MaxValues]int
-	dims := order[:0]
-	for i := range p.Dimensions {
-		dims = append(dims, i)
-	}
-	slices.SortFunc(dims, func(i, j int) int { return strings.Compare(p.Dimensions[i], p.Dimensions[j]) })
-	for _, i := range dims {
-		b = keyenc.Append(keyenc.Append(b, p.Dimensions[i]), k.Value(i))
-	}
-	return string(keyenc.Append(b, id))
 }

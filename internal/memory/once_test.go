@@ -170,7 +170,7 @@ func TestApplyForgetsNoOperation(t *testing.T) {
 	at := time.UnixMicro(1_700_000_000_000_000)
 	for i := range 64 { // in each shard
 		for j, when := range []time.Time{at, at.Add(100 * 24 * time.Hour)} {
-			o := &Operation{Name: fmt.Sprint(j, " ", i), Asked: 1, Until: when.Add(time.Minute).UnixMicro(), Result: engine.Result{Allowed: true, Granted: 1, At: when}}
+			o := &Operation{Name: fmt.Sprint(j, " ", i), Asked: 1, Until: when.Add(time.Minute).UnixMicro(), Allowed: true, Granted: 1, At: when.UnixMicro()}
 			must.Do(t, m.Apply(&Change{Kind: Remember, Virtual: true, At: when.UnixMicro(), Operation: o}))
 		}
 	}

@@ -6,31 +6,26 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
-// refund decides a refund (R10). If full is set there is no room to remember it, so a refund
-// that would take units fails. name is the name of the operation to remember, or "".
+// refund decides a refund (R10). once is the operation to remember, or nil. If there is no room to
+// remember it, a refund that would take units fails.
 //
-// If a history must be corrected (R2), or full is set, the units are taken from copies of all
-// histories of the call. The copies are stored together or not at all.
-func (m *Memory) refund(call *engine.Call, at moment, full bool, name string) error {
-	b := m.Rules(call.Rules)
+// Then, or if a history must be corrected (R2), the units are taken from copies of all histories of
+// the call. The copies are stored together or not at all.
+func (m *Memory) refund(call *engine.Call, at moment, once *once) error {
+	b, full := m.Rules(call.Rules), once.isFull()
 	c := &claim{records: make([]record, len(b.limits)), at: at}
 	defer putBuffer(m.name(c, b.limits, &call.Key))
 	if full || !m.tryHold(c) {
-		m.hold(c, false)
+		m.hold(c)
 	}
 	defer m.release(c)
-	copies := full
-	for i := range c.records {
-		copies = copies || c.records[i].corrected
+	copies := c.isCorrected() || full
+	if copies {
+		c.copyAll()
 	}
 	took := int64(0)
 	for i := range c.records {
-		r := &c.records[i]
-		if copies && r.slot != nil && !r.corrected {
-			r.h, r.arena = r.h.Clone(r.arena)
-			r.corrected = true
-		}
-		took = max(took, r.refund(call.From, call.N, c.now))
+		took = max(took, c.records[i].refund(call.From, call.N, c.now))
 	}
 	call.Result.At = time.UnixMicro(c.now) // R2 may have moved it ahead of the clock
 	switch {
@@ -44,14 +39,37 @@ func (m *Memory) refund(call *engine.Call, at moment, full bool, name string) er
 		}
 	}
 	call.Result.Granted = took
+	if once != nil {
+		once.remember(&call.Result)
+	}
 	if m.journal != nil {
 		r := m.newReport(c.now, at.virtual())
-		if r.refunded(c.records); name != "" {
-			r.remembered(newOperation(call.Rules, name, engine.Refund, call.N, call.From, &call.Result))
+		if r.recorded(c.records, b.mode); once != nil {
+			r.remembered(&once.operation.Operation)
 		}
 		r.send()
 	}
 	return nil
+}
+
+// isCorrected reports whether the clock or the rate of a history was corrected (R2, R12).
+func (c *claim) isCorrected() bool {
+	for i := range c.records {
+		if c.records[i].corrected {
+			return true
+		}
+	}
+	return false
+}
+
+// copyAll makes copies of all histories that are no copies yet.
+func (c *claim) copyAll() {
+	for i := range c.records {
+		if r := &c.records[i]; r.slot != nil && !r.corrected {
+			r.h, r.arena = r.h.Clone(r.arena)
+			r.corrected = true
+		}
+	}
 }
 
 // refund takes up to n units back from the entry granted at instant at, or from the oldest
@@ -59,7 +77,8 @@ func (m *Memory) refund(call *engine.Call, at moment, full bool, name string) er
 // instant, so a later decision may be at an earlier one (R2), at which older entries still
 // count.
 func (r *record) refund(at, n, now int64) int64 {
-	if r.slot == nil || r.limit.cost > 0 && r.limit.described.Kind != engine.KindConcurrency { // a cost of its own stays: the attempt was made (R10); a hold ends (R17)
+	r.took = 0
+	if r.slot == nil || r.limit.cost > 0 && !r.limit.isHold() { // a cost of its own stays: the attempt was made (R10); a hold ends (R17)
 		return 0
 	}
 	if r.rule.Rate != 0 {
@@ -82,7 +101,7 @@ func (m *Memory) count(call *engine.Call, at moment) int64 {
 	c := &claim{records: records[:], at: at}
 	defer putBuffer(m.name(c, m.Rules(call.Rules).limits[call.Limit:call.Limit+1], &call.Key))
 	if !m.tryHold(c) {
-		m.hold(c, false)
+		m.hold(c)
 	}
 	defer m.release(c)
 	r := &records[0]
@@ -94,7 +113,8 @@ func (m *Memory) count(call *engine.Call, at moment) int64 {
 	return recorded
 }
 
-// reset removes the histories of the key in every limit of the rules, of all kinds (R12).
+// reset removes the histories and blocks of the key in every limit of the rules, of all kinds (R10,
+// R12).
 func (m *Memory) reset(p *engine.Compiled, k *engine.Key) {
 	limits := m.ofAllKinds(p)
 	c := &claim{records: make([]record, len(limits))}
@@ -108,6 +128,9 @@ func (m *Memory) reset(p *engine.Compiled, k *engine.Key) {
 			r.slot.Lock()
 			r.shard.Remove(&m.table, r.key, r.slot)
 			r.slot = nil
+		}
+		if r.block = r.shard.BlockOf(r.key, r.text); r.block != nil {
+			m.removeBlock(r)
 		}
 	}
 	if m.journal != nil { // the journal may have histories that a sweep has removed

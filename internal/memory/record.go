@@ -11,48 +11,56 @@ import (
 // comes before the first write. denied reports that CountDenied records a denied attempt. done
 // is false if the locks of the shards are needed and not held.
 func (m *Memory) record(c *claim, units int64, denied bool) (done bool, err error) {
-	req, mode := c.req, c.rules.mode
-	if req.Op == engine.Record {
-		if err := c.overflow(mode, units); err != nil {
+	for i := range c.records {
+		if r := &c.records[i]; r.limit.cost >= 0 { // otherwise it is only read (R7)
+			r.adds = r.limit.units(units)
+		}
+	}
+	if c.req.Op == engine.Record {
+		if err := c.overflow(); err != nil {
 			return true, err
 		}
 	}
-	if req.full {
+	if c.req.once.isFull() {
 		return true, m.fullOfKeys
 	}
+	if done, err = m.makeReady(c); !done || err != nil {
+		return done, err
+	}
+	for i := range c.records {
+		if r := &c.records[i]; r.adds > 0 {
+			r.add(c, denied)
+		}
+	}
+	return true, nil
+}
+
+// makeReady makes the entries of all histories to which units will be added, and the room for
+// them. Without room it changes nothing. done is false if the locks of the shards are needed and
+// not held.
+func (m *Memory) makeReady(c *claim) (done bool, err error) {
 	ready, records := true, c.records
 	for i := range records {
 		r := &records[i]
-		if r.limit.cost < 0 { // only read (R7)
+		if r.adds == 0 {
 			ready = ready && !r.corrected
 			continue
 		}
 		e := &r.entry // field by field: a copy of a struct would wait for its fields
 		e.End = r.h.EndOf(r.rule, c.now)
 		e.Now = c.now
-		e.Units = r.limit.units(units)
+		e.Units = r.adds
 		e.Drop = r.state.Drop
 		e.Narrow = r.rule.Narrow
 		ready = ready && r.isReady()
 	}
-	if !ready {
-		if c.locks == 0 {
-			return false, nil
-		}
-		if err := m.prepare(c); err != nil {
-			return true, err
-		}
+	switch {
+	case ready:
+		return true, nil
+	case c.locks == 0:
+		return false, nil
 	}
-	for i := range records {
-		r := &records[i]
-		if r.limit.cost < 0 {
-			continue
-		}
-		if r.add(mode, denied); c.locks != 0 {
-			r.slot.SetVirtual(c.at.virtual())
-		}
-	}
-	return true, nil
+	return true, m.prepare(c)
 }
 
 // isReady reports whether add can add the entry without prepare.
@@ -63,17 +71,17 @@ func (r *record) isReady() bool {
 	return r.rule.Rate != 0 || r.h.Ready(r.arena, &r.entry)
 }
 
-// overflow returns the error of a record of units that a history cannot hold (R10).
-func (c *claim) overflow(mode engine.Mode, units int64) error {
+// overflow returns the error of recorded units that a history cannot hold (R10).
+func (c *claim) overflow() error {
 	for i := range c.records {
 		r := &c.records[i]
-		units, most := r.limit.units(units), engine.MaxUnits
+		units, most := r.adds, engine.MaxUnits
 		if r.rule.Rate != 0 {
 			most = r.rule.Refill.MaxExact // R16
-		} else if mode == engine.CountDenied {
+		} else if c.rules.mode == engine.CountDenied {
 			units = min(units, r.limit.Max) // R6
 		}
-		if r.state.Used+units > most {
+		if r.adds > 0 && r.state.Used+units > most {
 			return fmt.Errorf("%w: limit %q holds %d units that count; %d more would pass %d",
 				engine.ErrOverflow, r.limit.described.Name, r.state.Used, units, most)
 		}
@@ -87,16 +95,20 @@ func (c *claim) overflow(mode engine.Mode, units int64) error {
 func (m *Memory) prepare(c *claim) error {
 	missing := 0
 	for i := range c.records {
-		if r := &c.records[i]; r.slot == nil && r.limit.cost >= 0 {
+		if r := &c.records[i]; r.slot == nil && r.adds > 0 {
 			missing++
 		}
 	}
-	if missing > 0 && !m.table.TakeKeys(missing) {
+	spare := int64(0)
+	if c.req.mayExceed() {
+		spare = m.spareKeys()
+	}
+	if missing > 0 && !m.table.TakeKeysAbove(spare, missing) {
 		return m.fullOfKeys
 	}
 	for i := range c.records {
 		r := &c.records[i]
-		if r.limit.cost < 0 {
+		if r.adds == 0 {
 			continue
 		}
 		if r.slot == nil {
@@ -176,9 +188,12 @@ func (m *Memory) storeCopies(c *claim) error {
 	return nil
 }
 
-// add adds the entry to the history.
-func (r *record) add(mode engine.Mode, denied bool) {
+// add adds the entry to the history. denied reports that CountDenied records a denied attempt.
+func (r *record) add(c *claim, denied bool) {
 	now := r.entry.Now
+	if c.locks != 0 {
+		r.slot.SetVirtual(c.at.virtual())
+	}
 	if r.rule.Rate != 0 {
 		units := r.entry.Units
 		if denied {
@@ -189,7 +204,7 @@ func (r *record) add(mode engine.Mode, denied bool) {
 		return
 	}
 	r.h.Record(r.arena, &r.entry)
-	if mode == engine.CountDenied {
+	if c.rules.mode == engine.CountDenied {
 		r.h.Cap(r.arena, r.limit.Max)
 	}
 	r.state = window.State{Used: r.h.Total(), Last: now}

@@ -16,6 +16,11 @@ type Rules struct {
 	mode   engine.Mode
 	limits []limitRules
 	isFast bool // allowFast may decide
+
+	calls    [][]int // indices of the limits of each call that is decided; nil: a sole call
+	blocks   bool    // a denial by a limit begins a block (R20)
+	shortest int64   // the shortest hold of a concurrency limit, in microseconds; 0 = there is none
+	longest  int64   // the longest one
 }
 
 // limitRules is one limit of a Rules: its numbers, and the names of its histories.
@@ -25,6 +30,7 @@ type limitRules struct {
 	group     uint32       // number of its histories in the table: (policy, limit, kind, dimensions) (R12)
 	by        []int        // indices into the key
 	cost      int64        // as engine.Limit.Cost; below 0 the limit is only read
+	block     int64        // as engine.Limit.Block
 	zoned     *zoned       // the windows of a Period, otherwise nil
 	sole      int          // by[0] of a limit with one dimension, otherwise -1
 	described engine.State // of a history without units
@@ -42,7 +48,7 @@ func (m *Memory) Rules(p *engine.Compiled) *Rules {
 }
 
 func (m *Memory) compile(p *engine.Compiled) Rules {
-	b := Rules{engine: m, mode: p.Mode}
+	b := Rules{engine: m, mode: p.Mode, calls: p.Calls}
 	var longer []int // the limits whose histories are kept for longer from now on
 	for i := range p.Limits {
 		l := &p.Limits[i]
@@ -62,7 +68,15 @@ func (m *Memory) compile(p *engine.Compiled) Rules {
 			group:     group,
 			by:        l.By,
 			cost:      l.Cost,
+			block:     l.Block,
 			sole:      sole,
+		}
+		b.blocks = b.blocks || l.Block > 0
+		if l.Kind == engine.KindConcurrency {
+			if b.shortest == 0 {
+				b.shortest = l.Window
+			}
+			b.shortest, b.longest = min(b.shortest, l.Window), max(b.longest, l.Window)
 		}
 		switch {
 		case l.Kind == engine.KindBucket:
@@ -82,6 +96,9 @@ func (m *Memory) compile(p *engine.Compiled) Rules {
 	b.isFast = len(b.limits) == 1 && b.mode == engine.AllOrNothing && b.limits[0].isFast()
 	return b
 }
+
+// isHold reports whether the limit counts holds (R17).
+func (l *limitRules) isHold() bool { return l.described.Kind == engine.KindConcurrency }
 
 // isFast reports whether allowFast may decide under the limit: entries count to the microsecond,
 // by the first value of the key, without a cost or an interval.

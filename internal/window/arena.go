@@ -16,7 +16,10 @@ type Arena struct {
 	pages  atomic.Pointer[[][]uint32]
 	Budget Budget
 
-	_      [48]byte // readers of pages share no cache line with fields that change
+	_ [40]byte // readers of pages share no cache line with fields that change
+
+	// Spare is the number of bytes by which Alloc may exceed the budget.
+	Spare  int64
 	states []pageState
 	open   [pagedClasses][]uint32 // pages of a class with a free run; the last is used next
 	gone   []uint32               // numbers of freed pages
@@ -25,8 +28,9 @@ type Arena struct {
 
 // Budget bounds the bytes that arenas and other users take together.
 type Budget interface {
-	// Take reports whether n more bytes may be used, and if so counts them.
-	Take(n int) bool
+	// TakeAbove reports whether n more bytes may be used, and if so counts them. They may exceed
+	// the bound by spare.
+	TakeAbove(spare int64, n int) bool
 	// Give returns n bytes.
 	Give(n int)
 }
@@ -157,7 +161,7 @@ func (a *Arena) add(words int) (page uint32, ok bool) {
 	} else {
 		all, a.states = make([][]uint32, 1, 4), make([]pageState, 1, 4)
 	}
-	if len(a.gone) == 0 && len(all) == maxPages || !a.Budget.Take(pageBytes(words)) {
+	if len(a.gone) == 0 && len(all) == maxPages || !a.Budget.TakeAbove(a.Spare, pageBytes(words)) {
 		return 0, false
 	}
 	memory := make([]uint32, words)
@@ -224,5 +228,5 @@ func (a *Arena) Release() {
 // unlimited is the budget of an arena for one history (Clone).
 type unlimited struct{}
 
-func (unlimited) Take(int) bool { return true }
-func (unlimited) Give(int)      {}
+func (unlimited) TakeAbove(int64, int) bool { return true }
+func (unlimited) Give(int)                  {}

@@ -14,7 +14,7 @@ type counted struct {
 	full  bool
 }
 
-func (c *counted) Take(n int) bool {
+func (c *counted) TakeAbove(_ int64, n int) bool {
 	if c.full {
 		return false
 	}

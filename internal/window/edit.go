@@ -34,6 +34,17 @@ func (h *History) take(a *Arena, r *entries, i, j int, n, rest int64) {
 	h.remove(r, i, j)
 }
 
+// Has reports whether an entry ends at end and counts at cutoff.
+func (h *History) Has(a *Arena, end, cutoff int64) bool {
+	r := h.entries(a)
+	i := r.search(end)
+	if i == r.n || end <= cutoff {
+		return false
+	}
+	e, _ := r.at(i)
+	return e == end
+}
+
 // Refund takes up to n units back from the entry that ends at end, if it counts at cutoff,
 // and returns their number. Last does not move (R10).
 func (h *History) Refund(a *Arena, end, cutoff, n int64) (took int64) {
