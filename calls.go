@@ -16,7 +16,7 @@ import (
 type Call struct {
 	Limiter *Limiter
 	Key     Key
-	Op      engine.Op // engine.Attempt, which is the zero Op, Peek, Record or Refund
+	Op      engine.Op // engine.Attempt, which is the zero Op, Peek, Probe, Record or Refund
 	From    time.Time // of a Refund, the At of the grant's Decision; otherwise zero
 	Request Request   // its N is 0 only for a Peek; its States are nil for a Refund
 
@@ -28,7 +28,10 @@ type Call struct {
 //
 // Of a refund, Allowed is true, Granted has the units taken back, and only Degraded and Replayed
 // may be set as well. With an ID a repeated refund takes nothing more and returns the units that
-// the first one took. A Peek ignores its ID.
+// the first one took. A Peek and a Probe ignore their ID.
+//
+// Other operations are methods: of a [Reservation], or [Limiter.Count], [Limiter.Reset] and
+// [Limiter.Block].
 func (c *Call) Do(ctx context.Context) (Decision, error) {
 	var p engine.Call
 	c.Decision = Decision{}
@@ -52,11 +55,12 @@ func (c *Call) prepare(p *engine.Call) error {
 		return err
 	}
 	switch {
-	case c.Op > engine.Refund:
-		return engine.Input("request", "%d is no operation of a Call; "+
-			"use engine.Attempt, Peek, Record or Refund, or the methods of a Limiter", c.Op)
+	case c.Op > engine.Refund && c.Op != engine.Probe:
+		return engine.Input("request", "%d is no operation of a Call; use engine.Attempt, Peek, Probe, "+
+			"Record or Refund, or the methods of a Limiter and a Reservation", c.Op)
 	case r.N == 0 && c.Op != engine.Peek:
-		return engine.Input("units", "0; an attempt, a record or a refund takes 1 or more, and Peek looks without a charge")
+		return engine.Input("units", "0; an attempt, a probe, a record or a refund takes 1 or more, "+
+			"and Peek looks without a charge")
 	case c.Op == engine.Refund && r.States != nil:
 		return engine.Input("request", "a refund fills no States; leave them out")
 	case c.Op != engine.Refund && !c.From.IsZero():

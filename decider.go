@@ -44,7 +44,7 @@ type Outcome struct {
 	Until    time.Time // the end of the override; zero = it stays
 	Shadow   bool      // decided and not enforced
 	Would    Decision  // with Shadow: the decision
-	Blocked  time.Time // the end of a block of the key
+	Blocked  time.Time // the end of the longest block that runs (R20); zero = none runs
 	Warnings []string  // limits with a warning: the grant brought their use to its share or above
 	Err      error     // the reason why a shadow could not be decided
 }
@@ -68,9 +68,11 @@ func (l *Limiter) DecideFor(ctx context.Context, values map[string]string, r Req
 	if err != nil {
 		return Outcome{}, err
 	}
-	if o.Decision, err = l.Decide(ctx, o.Key, r); err != nil {
+	d, err := l.Decide(ctx, o.Key, r)
+	if err != nil {
 		return Outcome{}, err
 	}
+	o.setDecision(&d)
 	return o, nil
 }
 
@@ -85,8 +87,16 @@ func (l *Limiter) ReserveFor(ctx context.Context, values map[string]string, r Re
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	o.Decision = d
+	o.setDecision(&d)
 	return reservation, o, nil
+}
+
+// setDecision sets the decision of an outcome, and the end of a block that runs.
+func (o *Outcome) setDecision(d *Decision) {
+	o.Decision = *d
+	if d.Blocked > 0 {
+		o.Blocked = d.At.Add(d.Blocked)
+	}
 }
 
 // outcomeFor begins the outcome of a request, and gives the request room for its states.

@@ -64,6 +64,8 @@ func (d *Decision) sentence() string {
 		return fmt.Sprintf("took %d units back", d.Granted)
 	case d.At.IsZero():
 		return "no decision"
+	case d.Allowed && d.Blocked > 0: // a record, which no block denies
+		return fmt.Sprintf("allowed: its key is blocked for %v", d.Blocked)
 	case d.Allowed && d.Limit != "":
 		return fmt.Sprintf("allowed %d units, cut by limit %q: %s%s", d.Granted, d.Limit, d.use(), d.wait())
 	case d.Allowed && d.Degraded && d.ResetAfter == 0: // the room is unknown
@@ -78,15 +80,19 @@ func (d *Decision) sentence() string {
 	return fmt.Sprintf("denied by limit %q: %s%s", d.Limit, d.use(), d.wait())
 }
 
-// wait describes RetryAfter.
+// wait describes a running block and RetryAfter.
 func (d *Decision) wait() string {
+	s := ""
+	if d.Blocked > 0 {
+		s = fmt.Sprintf("its key is blocked for %v; ", d.Blocked)
+	}
 	switch d.RetryAfter {
 	case Never:
-		return "it never fits"
+		return s + "it never fits"
 	case 0:
-		return "retry later" // a fallback denied and the wait is unknown
+		return s + "retry later" // a fallback denied and the wait is unknown
 	}
-	return "room again in " + d.RetryAfter.String()
+	return s + "room again in " + d.RetryAfter.String()
 }
 
 // use describes the use of the limit, such as "10 of 10 used in the last minute; ", or is ""

@@ -251,37 +251,78 @@ func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Du
 // A name that no limit has is an [InputError], and so is a reset without names of a policy with
 // no limit that counts by every dimension.
 func (l *Limiter) Reset(ctx context.Context, key Key, limits ...string) (reset []string, err error) {
-	if l == nil || l.rules == nil {
-		return nil, errZeroLimiter
-	}
-	rules, err := l.rules.Resets(limits)
-	if err != nil {
+	c := engine.Call{Op: engine.Reset}
+	if err := l.selectLimits(&c, &key, limits, "reset"); err != nil {
 		return nil, err
 	}
+	if l.do(ctx, &c); c.Err != nil {
+		return nil, c.Err
+	}
+	return c.Rules.LimitNames(), nil
+}
+
+// Block denies every attempt and peek of the key for d, or until the end of a running block if
+// that is later (R20). It returns the end of the block. It charges nothing. It is for
+// operators, and for a provider that asks to be left alone until an instant (Retry-After). A limit
+// begins blocks by itself with [Limit.Blocking].
+//
+// d is more than 0 and at most 400 days, rounded up to a microsecond. 0 ends running blocks and
+// forgets nothing else; the zero Time is returned then. Other values are an [InputError].
+//
+// It blocks the limits that [Limiter.Reset] would forget: those that count by every dimension, or
+// the named ones, whose key may have the values of their dimensions alone. [Limiter.Reset] ends a
+// block too. A limiter of [Limiter.At] blocks from its instant on.
+func (l *Limiter) Block(ctx context.Context, key Key, d time.Duration, limits ...string) (until time.Time, err error) {
+	c := engine.Call{Op: engine.Block}
+	if err := l.selectLimits(&c, &key, limits, "block"); err != nil {
+		return time.Time{}, err
+	}
+	if d < 0 || d > MaxWindow {
+		return time.Time{}, engine.Input("span", "%v; a block lasts more than 0 and at most %v, and 0 ends it",
+			d, MaxWindow)
+	}
+	c.From = int64((d + time.Microsecond - 1) / time.Microsecond)
+	if err := l.setInstant(&c); err != nil {
+		return time.Time{}, err
+	}
+	if l.do(ctx, &c); c.Err != nil || c.Result.Blocked == 0 {
+		return time.Time{}, c.Err
+	}
+	return c.Result.At.Add(c.Result.Blocked), nil
+}
+
+// selectLimits sets the rules and the key of a reset or a block, as operation names it: the limits
+// of the given names, or without names those that count by every dimension.
+func (l *Limiter) selectLimits(c *engine.Call, key *Key, names []string, operation string) error {
+	if l == nil || l.rules == nil {
+		return errZeroLimiter
+	}
+	rules, err := l.rules.Resets(names)
+	if err != nil {
+		return err
+	}
 	of := l.rules // the rules that key has the values of
-	if key.Len() != len(of.Dimensions) && len(limits) > 0 {
+	if key.Len() != len(of.Dimensions) && len(names) > 0 {
 		of = rules
 	}
 	if key.Len() != len(of.Dimensions) {
-		return nil, l.resetKeyError(rules, key.Len(), len(limits) > 0)
+		return l.selectedKeyError(rules, key.Len(), len(names) > 0, operation)
 	}
-	if err := of.CheckKey(&key); err != nil {
-		return nil, err
+	if err := of.CheckKey(key); err != nil {
+		return err
 	}
-	c := engine.Call{Rules: rules, Op: engine.Reset, Outage: l.outage}
+	c.Rules, c.Outage = rules, l.outage
 	for i, name := range of.Dimensions {
 		if slices.Contains(rules.Dimensions, name) {
 			c.Key.Append(key.Value(i))
 		}
 	}
-	if l.do(ctx, &c); c.Err != nil {
-		return nil, c.Err
-	}
-	return rules.LimitNames(), nil
+	return nil
 }
 
-// resetKeyError returns the error of a reset by rules whose key has n values, too few or too many.
-func (l *Limiter) resetKeyError(rules *engine.Compiled, n int, named bool) error {
+// selectedKeyError returns the error of an operation by rules whose key has n values, too few or
+// too many.
+func (l *Limiter) selectedKeyError(rules *engine.Compiled, n int, named bool, operation string) error {
 	takes, hint := fmt.Sprintf("%q", rules.Dimensions), ""
 	switch {
 	case !named:
@@ -289,7 +330,8 @@ func (l *Limiter) resetKeyError(rules *engine.Compiled, n int, named bool) error
 	case len(rules.Dimensions) < len(l.rules.Dimensions):
 		takes += fmt.Sprintf(", or of all of %q", l.rules.Dimensions)
 	}
-	return engine.Input("key", "a reset of %q takes the values of %s; this key has %d%s", rules.LimitNames(), takes, n, hint)
+	return engine.Input("key", "a %s of %q takes the values of %s; this key has %d%s",
+		operation, rules.LimitNames(), takes, n, hint)
 }
 
 var errZeroLimiter = engine.Input("request", "the zero or nil Limiter decides nothing; make one with weir.New")
@@ -314,6 +356,11 @@ func (l *Limiter) prepare(c *engine.Call, op engine.Op, key *Key, n int64) (err 
 	c.Rules, c.Outage = l.rules, l.outage
 	c.Op, c.Key = op, *key
 	c.N = n
+	return l.setInstant(c)
+}
+
+// setInstant sets the instant of [Limiter.At] in a call, if there is one.
+func (l *Limiter) setInstant(c *engine.Call) (err error) {
 	if l.fixed {
 		c.At, err = instant(l.at, "or call the Limiter itself to decide now")
 		c.Given = true
@@ -363,7 +410,7 @@ func (l *Limiter) do(ctx context.Context, c *engine.Call) {
 	(*pooled)[0] = *c
 	l.engine.Do(ctx, *pooled)
 	if c.Result, c.Err = (*pooled)[0].Result, (*pooled)[0].Err; c.Err != nil {
-		c.Result = engine.Result{} // whatever the engine left in it
+		c.Fail(c.Err) // whatever the engine left in it
 	}
 }
 
@@ -376,7 +423,8 @@ func (l *Limiter) Wait(ctx context.Context, key Key) (Decision, error) {
 // *WaitError immediately, with nothing recorded, if the attempt can never be granted or the
 // announced wait outlasts ctx's deadline. It stops when ctx is done. Callers are served
 // in no particular order. Under a concurrency limit the announced wait lasts until a
-// hold ends by time: WaitN does not notice that another caller ends its hold sooner.
+// hold ends by time: WaitN does not notice that another caller ends its hold sooner. It waits for the
+// end of a block too, and its denied attempts begin one (R20).
 func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error) {
 	if err := l.check(&key, n); err != nil {
 		return Decision{}, err
@@ -450,7 +498,7 @@ func (r *Request) set(c *engine.Call) (err error) {
 		return engine.Input("request", "room for %d states, and policy %q has %d limits; make it as long as Compiled().Limits",
 			len(r.States), c.Rules.Name, len(c.Rules.Limits))
 	case len(r.ID) > MaxIDBytes:
-		return engine.Input("id", "it is %d bytes long; at most %d are allowed", len(r.ID), MaxIDBytes)
+		return errLongID(r.ID)
 	}
 	c.ID, c.States = r.ID, r.States
 	if !r.At.IsZero() && !c.Given {
@@ -458,6 +506,11 @@ func (r *Request) set(c *engine.Call) (err error) {
 		c.Given = true
 	}
 	return err
+}
+
+// errLongID returns the error of an id above MaxIDBytes.
+func errLongID(id string) error {
+	return engine.Input("id", "it is %d bytes long; at most %d are allowed", len(id), MaxIDBytes)
 }
 
 // The first and the last instant that a caller may give.

@@ -35,6 +35,7 @@ func TestSettlementsEndHolds(t *testing.T) {
 		day    int64
 	}{
 		"done":        {func(r *weir.Reservation) error { return r.Done(ctx) }, 2},
+		"commit all":  {func(r *weir.Reservation) error { return r.Commit(ctx, 2) }, 2},
 		"commit":      {func(r *weir.Reservation) error { return r.Commit(ctx, 1) }, 1},
 		"commit more": {func(r *weir.Reservation) error { return r.Commit(ctx, 7) }, 7},
 		"cancel":      {func(r *weir.Reservation) error { return r.Cancel(ctx) }, 0},
@@ -49,8 +50,9 @@ func TestSettlementsEndHolds(t *testing.T) {
 			wantUsed(t, l, 3, 3, 10) // a denial for concurrency charges no rate
 			wantError(t, name, c.settle(r), nil)
 			wantUsed(t, l, c.day+1, 1, 5)
-			for _, again := range []error{r.Done(ctx), r.Commit(ctx, 1), r.Cancel(ctx), r.Extend(ctx)} {
-				wantError(t, name+", again", again, weir.ErrSettled)
+			wantError(t, name+", again", c.settle(r), nil)
+			for _, other := range []error{r.Commit(ctx, 5), r.Extend(ctx), second(r.Add(ctx, 1))} {
+				wantError(t, name+", then another call", other, weir.ErrSettled)
 			}
 			wantUsed(t, l, c.day+1, 1, 5)
 			time.Sleep(30*time.Second - time.Microsecond)
@@ -153,13 +155,18 @@ func TestExtendRenewsAHold(t *testing.T) {
 	})
 }
 
-// TestExtendOfNoHold: a policy without holds, and units that were taken back.
-func TestExtendOfNoHold(t *testing.T) {
-	r := reserve(t, model(weir.AllOrNothing), 10)
-	if err := r.Extend(ctx); !errors.Is(err, &weir.InputError{Field: "kind"}) || !errors.Is(err, weir.ErrInput) || !r.HeldUntil().IsZero() {
-		t.Errorf("%v, %v; want errKind", err, r.HeldUntil())
-	}
-	wantError(t, "Done without a hold", r.Done(ctx), nil)
+// TestExtendWithoutAHold: an extension renews the life under any policy. A hold whose units were
+// taken back cannot be extended.
+func TestExtendWithoutAHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := reserveFor(t, model(weir.AllOrNothing), weir.Request{N: 10, TTL: time.Minute})
+		time.Sleep(time.Minute - time.Microsecond)
+		wantError(t, "extend", r.Extend(ctx), nil)
+		assert.Equal(t, time.Until(r.ExpiresAt()), time.Minute, "life")
+		assert.Equal(t, r.HeldUntil(), time.Time{}, "end of no hold")
+		time.Sleep(time.Minute - time.Microsecond)
+		wantError(t, "Done without a hold", r.Done(ctx), nil)
+	})
 	l := farm()
 	r, d, err := l.Reserve(ctx, acme, weir.Request{N: 2})
 	if err != nil {
@@ -168,6 +175,27 @@ func TestExtendOfNoHold(t *testing.T) {
 	must(l.Refund(ctx, acme, d.At, 2))
 	wantError(t, "units that were taken back", r.Extend(ctx), weir.ErrExpired)
 	wantUsed(t, l, 0, 0, 0)
+}
+
+// TestAddRenewsAHold: further units are taken of no concurrency limit and of none with a cost, and
+// the hold of the first units is renewed.
+func TestAddRenewsAHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := farm()
+		r := reserve(t, l, 2)
+		time.Sleep(20 * time.Second)
+		wantError(t, "90 more", second(r.Add(ctx, 90)), nil)
+		assert.Equal(t, time.Until(r.HeldUntil()), 30*time.Second, "the hold lasts")
+		wantUsed(t, l, 92, 2, 5)
+		time.Sleep(20 * time.Second)
+		before := r.HeldUntil()
+		d, err := r.Add(ctx, 9)
+		if err != nil || d.Allowed || d.Limit != "day" || !r.HeldUntil().Equal(before) {
+			t.Errorf("9 more: %+v, %v, held until %v; want a denial of day that renews nothing", d, err, r.HeldUntil())
+		}
+		wantError(t, "commit", r.Commit(ctx, 10), nil)
+		wantUsed(t, l, 10, 0, 0)
+	})
 }
 
 // slow is an engine of which some calls take a time, there and back.
@@ -185,23 +213,6 @@ func (s *slow) Do(ctx context.Context, calls []engine.Call) {
 	s.Engine.Do(ctx, calls)
 }
 
-// TestExtendThatComesTooLate: if the hold ends before the record of its extension, or
-// before the old units are taken back, nothing stays held.
-func TestExtendThatComesTooLate(t *testing.T) {
-	for _, c := range []slow{{before: 2 * time.Second}, {after: 2 * time.Second}} {
-		synctest.Test(t, func(t *testing.T) {
-			l := must(weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
-				{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
-				{Name: "running", Kind: weir.KindConcurrency, Max: 3, MaxHold: 30 * time.Second, By: []string{"tenant"}},
-			}}, weir.WithEngine(&slow{weir.NewMemory(), engine.Record, c.before, c.after})))
-			r := reserve(t, l, 2)
-			time.Sleep(29 * time.Second)
-			wantError(t, "extend", r.Extend(ctx), weir.ErrExpired)
-			wantUsed(t, l, 2, 0)
-		})
-	}
-}
-
 // skewed is an engine whose clock is ahead of that of the process.
 type skewed struct {
 	engine.Engine
@@ -215,9 +226,9 @@ func (s *skewed) Do(ctx context.Context, calls []engine.Call) {
 	s.Engine.Do(ctx, calls)
 }
 
-// TestReplaysByTheClockOfTheStore: after lost answers a reservation and its extension last from
-// their decisions, whatever the clock of the process is.
-func TestReplaysByTheClockOfTheStore(t *testing.T) {
+// TestLifeIsByTheClockOfTheStore: a reservation and its extension last from their decisions by the
+// store's clock, also after lost answers, whatever the clock of the process is.
+func TestLifeIsByTheClockOfTheStore(t *testing.T) {
 	for _, ahead := range []time.Duration{-time.Hour, -time.Minute, 0, time.Minute, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			store := weirtest.NewFaulty(&skewed{weir.NewMemory(), ahead})
@@ -231,50 +242,48 @@ func TestReplaysByTheClockOfTheStore(t *testing.T) {
 				store.Restore()
 				time.Sleep(5 * time.Second)
 			}
+			left := func(r *weir.Reservation) time.Duration { return r.HeldUntil().Sub(time.Now().Add(ahead)) }
 			request := weir.Request{N: 2, ID: "a job"}
-			reserve := func() error { _, _, err := l.Reserve(ctx, acme, request); return err }
-			lost(reserve)
-			early, r := reserveFor(t, l, request), reserveFor(t, l, request)
-			time.Sleep(20*time.Second - time.Microsecond)
+			lost(func() error { _, _, err := l.Reserve(ctx, acme, request); return err })
+			r := reserveFor(t, l, request)
+			assert.Equal(t, left(r), 25*time.Second, "rest of the hold, 5s after its decision")
+			assert.Equal(t, r.ExpiresAt(), r.HeldUntil(), "end of its life")
 			lost(func() error { return r.Extend(ctx) })
 			wantError(t, "extend", r.Extend(ctx), nil)
-			time.Sleep(time.Microsecond)
-			wantError(t, "30s after the first decision", early.Cancel(ctx), weir.ErrExpired)
-			time.Sleep(25*time.Second - 3*time.Microsecond) // since the lost extension 30s have almost passed
+			assert.Equal(t, left(r), 30*time.Second, "rest of the extended hold")
+			time.Sleep(30*time.Second - time.Microsecond)
 			wantError(t, "extend again", r.Extend(ctx), nil)
 			wantUsed(t, l, 2)
-			wantError(t, "done", r.Done(ctx), nil)
+			time.Sleep(30 * time.Second)
+			wantError(t, "cancel", r.Cancel(ctx), weir.ErrExpired)
 			wantUsed(t, l, 0)
 		})
 	}
 }
 
-// TestExtensionsByARepeatedID: after a crash a reservation by the ID of an extended one extends
-// that hold, from now on.
+// TestExtensionsByARepeatedID: after a crash a reservation by the ID of an extended one is that one,
+// with its hold.
 func TestExtensionsByARepeatedID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := farm()
 		request := weir.Request{N: 2, ID: "a job"}
 		lost := reserveFor(t, l, request)
-		for range 3 {
-			time.Sleep(5 * time.Second)
-			wantError(t, "extend", lost.Extend(ctx), nil)
-		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(20 * time.Second)
+		wantError(t, "extend", lost.Extend(ctx), nil)
+		time.Sleep(20 * time.Second)
 		r := reserveFor(t, l, request)
-		for range 2 {
-			wantError(t, "extend by the ID", r.Extend(ctx), nil)
-			assert.Equal(t, time.Until(r.HeldUntil()), 30*time.Second, "the hold lasts")
-			wantUsed(t, l, 2, 2, 5)
-			time.Sleep(25 * time.Second)
-		}
-		wantError(t, "done", r.Done(ctx), nil)
+		assert.Equal(t, time.Until(r.HeldUntil()), 10*time.Second, "the hold lasts")
+		wantError(t, "extend by the ID", r.Extend(ctx), nil)
+		wantUsed(t, l, 2, 2, 5)
+		time.Sleep(25 * time.Second)
+		wantError(t, "done by the first one", lost.Done(ctx), nil)
 		wantUsed(t, l, 2, 0, 0)
+		wantError(t, "done again", r.Done(ctx), nil)
 	})
 }
 
-// TestFaultsInARow: whatever faults follow each other, an extension and a settlement that
-// succeed leave the units held once, or not at all.
+// TestFaultsInARow: whatever faults follow each other, further units are taken once, and an
+// extension and a settlement that succeed leave the units held once, or not at all.
 func TestFaultsInARow(t *testing.T) {
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) {
@@ -310,10 +319,23 @@ func TestFaultsInARow(t *testing.T) {
 				})
 				err := change(own)
 				trace += fmt.Sprintf("\n%s: %v", name, err)
-				if errors.Is(err, weir.ErrExpired) || errors.Is(err, weir.ErrSettled) {
+				if errors.Is(err, weir.ErrExpired) || errors.Is(err, weir.ErrSettled) || errors.Is(err, weir.ErrInput) {
 					t.Fatal(trace)
 				}
 				return err
+			}
+			// repeat makes a call until it is answered, without faults at last.
+			repeat := func(name string, change func(context.Context) error) {
+				for range 10 {
+					if call(name, change) == nil {
+						return
+					}
+				}
+				store.Restore()
+				time.Sleep(time.Second)
+				if err := change(ctx); err != nil {
+					t.Fatalf("%s\n%s at last: %v", trace, name, err)
+				}
 			}
 			check := func(want ...int64) {
 				t.Helper()
@@ -321,37 +343,38 @@ func TestFaultsInARow(t *testing.T) {
 					t.Fatal(trace)
 				}
 			}
+			units := int64(2)
 			for range random.IntN(10) {
-				if call("extend", r.Extend) == nil {
-					check(2, 2, 5)
+				n := random.Int64N(4)
+				switch {
+				case n == 0 && call("extend", r.Extend) == nil:
+					check(units, 2, 5)
+				case n > 0: // in doubt, an Add is repeated before any other one
+					repeat(fmt.Sprint("add ", n), func(ctx context.Context) error { return second(r.Add(ctx, n)) })
+					units += n
+					check(units, 2, 5)
 				}
 			}
-			actual := random.Int64N(3)
-			if mode <= fallback.Deny { // units beyond the reservation are recorded in the store or not at all
-				actual = random.Int64N(6)
+			assert.Equal(t, r.Units(), units, "units of the reservation\n%s", trace)
+			actual := units
+			if random.IntN(2) == 0 {
+				actual = units + random.Int64N(6)
 			}
 			settle := func(ctx context.Context) error { return r.Commit(ctx, actual) }
-			if actual == 2 {
+			if actual == units {
 				settle = r.Done
 			}
-			for range 15 {
-				if call(fmt.Sprint("settle ", actual), settle) == nil {
-					break
-				}
-			}
-			store.Restore()
-			time.Sleep(time.Second)
-			if err := settle(ctx); err != nil && !errors.Is(err, weir.ErrSettled) {
-				t.Fatalf("%s\nat last: %v", trace, err)
-			}
+			repeat(fmt.Sprint("settle ", actual), settle)
+			check(actual, 0, 0)
+			repeat("settle again", settle)
 			check(actual, 0, 0)
 		})
 	}
 }
 
-// TestCallsWaitWithinTheirContexts: a call that waits for another one of its reservation returns when
-// its own context ends, and has changed nothing.
-func TestCallsWaitWithinTheirContexts(t *testing.T) {
+// TestAddsWaitWithinTheirContexts: an Add that waits for another one of its handle returns when its
+// own context ends, and has changed nothing. Other calls do not wait.
+func TestAddsWaitWithinTheirContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := weirtest.NewFaulty(weir.NewMemory())
 		l := farm(weir.WithEngine(store))
@@ -360,44 +383,19 @@ func TestCallsWaitWithinTheirContexts(t *testing.T) {
 		go func() {
 			ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 			defer cancel()
-			r.Extend(ctx)
+			r.Add(ctx, 5)
 		}()
 		synctest.Wait()
-		for name, call := range map[string]func(context.Context) error{"extend": r.Extend, "done": r.Done, "cancel": r.Cancel} {
-			own, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-			began := time.Now()
-			wantError(t, name, call(own), context.DeadlineExceeded)
-			assert.Equal(t, time.Since(began), 100*time.Millisecond, "%s waited for", name)
-			cancel()
-		}
 		store.Restore()
-		ended, cancel := context.WithCancel(ctx)
-		cancel()
+		own, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		wantError(t, "another add", second(r.Add(own, 5)), context.DeadlineExceeded)
+		assert.Equal(t, time.Since(began), 100*time.Millisecond, "it waited for")
+		wantError(t, "extend", r.Extend(own), nil)
+		assert.Equal(t, time.Since(began), 100*time.Millisecond, "the extension waited for nothing")
 		time.Sleep(3 * time.Second)
-		wantError(t, "done, without a need to wait", r.Done(ended), nil)
-		wantUsed(t, l, 2, 0, 0)
+		wantError(t, "an add without a need to wait", second(r.Add(own, 5)), nil)
+		wantUsed(t, l, 7, 2, 5)
 	})
-}
-
-// TestDegradedHolds: a fallback's grant is in no store, so its end and its extension change
-// nothing there. A hold of the store cannot be extended without it.
-func TestDegradedHolds(t *testing.T) {
-	for _, mode := range []engine.Outage{fallback.Allow, fallback.Share} {
-		synctest.Test(t, func(t *testing.T) {
-			store := weirtest.NewFaulty(weir.NewMemory())
-			l := farm(weir.WithEngine(fallback.New(store, mode, fallback.FailureThreshold(0))))
-			held := reserve(t, l, 2)
-			store.Break(weirtest.Down())
-			r := reserve(t, l, 1)
-			wantError(t, "extend", r.Extend(ctx), nil)
-			wantError(t, "extend of a hold of the store", held.Extend(ctx), weir.ErrUnavailable)
-			wantError(t, "done of a hold of the store", held.Done(ctx), weir.ErrUnavailable)
-			store.Restore()
-			wantError(t, "cancel", r.Cancel(ctx), nil) // the units of held are at the same instant
-			wantUsed(t, l, 2, 2, 5)
-			time.Sleep(time.Second)
-			wantError(t, "when it is back", errors.Join(held.Extend(ctx), held.Done(ctx)), nil)
-			wantUsed(t, l, 2, 0, 0)
-		})
-	}
 }

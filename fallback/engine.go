@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -61,12 +62,17 @@ const (
 //     processes as used. RetryAfter is one second where the store could grant the attempt
 //     and the share never can.
 //   - Records are allowed. Allow drops them, Share records them in the share.
-//   - Refund, Count and Reset return an error in every mode, because only the store
+//   - Refund, Count, Reset and Block return an error in every mode, because only the store
 //     has the data. Reset also resets the share, during an outage or not.
+//   - Allow and Share open reservations in the memory of this process (R19). They are settled and
+//     extended there, also after the outage; another process does not know them. Allow holds
+//     nothing for them. Reservations of the store wait for the store: their settlement and their
+//     extension return an error in every mode.
+//   - No block begins, and those of the store are not known (R20). A probe is a peek.
 //
 // Some errors concern the call and not the store: bad input (R14), ErrOverflow,
-// ErrFull, and the end of the caller's own context. They are returned in every mode and do
-// not count as failures.
+// ErrFull, ErrSettled, ErrExpired, and the end of the caller's own context. They are returned in
+// every mode and do not count as failures.
 //
 // Every call of the zero or nil Engine is an [engine.InputError], in every mode.
 //
@@ -79,6 +85,7 @@ type Engine struct {
 	timeout time.Duration // 0 = none
 	breaker breaker
 	share   localShare // decides in mode Share
+	open    localOpen  // decides in mode Allow
 
 	outages   outagelog.Log   // failures of the store
 	faults    outagelog.Rare  // keys with unreadable data
@@ -109,12 +116,9 @@ func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	if neverWaits(e) {
 		c.timeout = 0
 	}
-	f := &Engine{
-		engine:  e,
-		mode:    mode,
-		timeout: c.timeout,
-		share:   localShare{memory: memory.New(memory.Options{}), instances: c.instances},
-	}
+	f := &Engine{engine: e, mode: mode, timeout: c.timeout}
+	f.share.memory, f.share.instances = memory.New(memory.Options{}), c.instances
+	f.open.memory = f.share.memory
 	f.breaker.threshold, f.breaker.since = c.threshold, time.Now()
 	f.breaker.onChange = c.onStoreState
 	f.probing, f.endProbes = context.WithCancel(context.Background())
@@ -180,7 +184,7 @@ func (f *Engine) Do(ctx context.Context, calls []engine.Call) {
 			continue
 		}
 		c.Fail(nil)
-		if f.modeOf(c) != Share || !f.decidedByShare(c) {
+		if !f.decidedHere(c) {
 			open = append(open, c)
 		}
 	}
@@ -188,31 +192,39 @@ func (f *Engine) Do(ctx context.Context, calls []engine.Call) {
 		f.decideCalls(ctx, calls, open)
 	}
 	for i := range calls {
-		if calls[i].Err == errReplayed {
+		if calls[i].Err == errDecided {
 			calls[i].Err = nil
 		}
 	}
 }
 
-// errReplayed marks a call that the store skips, because the share has replayed its answer.
-var errReplayed = errors.New("the share has replayed the answer")
+// errDecided marks a call that the store skips, because it was decided in this process.
+var errDecided = errors.New("the call was decided without the store")
 
-// decidedByShare replays the earlier answer of an operation that the share has decided, and
-// reports whether there is one. The store does not know that operation and would charge it
+// decidedHere decides a call about an earlier operation that was decided in this process, and
+// reports whether there is one: a repeated operation of the share, a repeated reservation, and the
+// settlement or extension of one. The store does not know them, and would charge a repetition
 // again. A reset also resets the share.
-func (f *Engine) decidedByShare(c *engine.Call) bool {
-	switch {
+func (f *Engine) decidedHere(c *engine.Call) bool {
+	decided := false
+	switch mode := f.modeOf(c); {
 	case c.Op == engine.Reset:
-		f.share.reset(c)
-		return false
-	case c.ID == "" || c.Op == engine.Refund || !f.share.replay(c):
-		return false
+		if mode == Share {
+			f.share.reset(c)
+		}
+	case c.ID == "" || c.Op == engine.Refund:
+	case c.Op == engine.Settle || c.Op == engine.Extend:
+		decided = f.share.changeReservation(c) || f.open.changeReservation(c)
+	case mode == Share:
+		decided = f.share.replay(c)
+	case mode == Allow:
+		decided = f.open.replay(c)
 	}
-	if c.Err == nil {
+	if decided && c.Err == nil {
 		f.degraded.Add(1)
-		c.Err = errReplayed
+		c.Err = errDecided
 	}
-	return true
+	return decided
 }
 
 // decideCalls sends calls to the store if the breaker permits it, and decides the open ones that
@@ -304,17 +316,29 @@ func (f *Engine) conclude(worst answerClass, cause error, probe bool) {
 // decideWithout decides a call without the store. cause is the store's error.
 func (f *Engine) decideWithout(c *engine.Call, cause error) {
 	mode := f.modeOf(c)
-	if c.Op > engine.Record || mode != Allow && mode != Share {
+	if !isDecision(c.Op) || mode != Allow && mode != Share {
 		c.Fail(cause)
 		return
 	}
 	c.Fail(nil)
 	if mode == Allow {
-		c.Result = openDecision(c)
-	} else if f.share.decideCall(c); c.Err != nil {
-		return
+		f.open.decideCall(c)
+	} else {
+		f.share.decideCall(c)
 	}
-	f.degraded.Add(1)
+	if c.Err == nil {
+		f.degraded.Add(1)
+	}
+}
+
+// isDecision reports whether a mode can decide calls of an operation. The others need what the
+// store knows.
+func isDecision(op engine.Op) bool {
+	switch op {
+	case engine.Attempt, engine.Peek, engine.Probe, engine.Record:
+		return true
+	}
+	return false
 }
 
 // answerClass is the meaning of a call's answer for its store, the worst last.
@@ -335,8 +359,8 @@ func (f *Engine) classify(ctx context.Context, c *engine.Call) answerClass {
 	switch {
 	case err == nil && c.Result.Cached, errors.Is(err, engine.ErrInput):
 		return unrelated
-	case err == nil, errors.Is(err, engine.ErrFull), errors.Is(err, engine.ErrOverflow):
-		return answered // about the store's content: no other engine knows better
+	case err == nil, isAboutContent(err):
+		return answered // no other engine knows better
 	}
 	if ended := callerError(ctx); ended != nil {
 		if mayChange(c) && !errors.Is(err, engine.ErrUnavailable) {
@@ -362,9 +386,21 @@ func (f *Engine) classify(ctx context.Context, c *engine.Call) answerClass {
 	return failed
 }
 
+// isAboutContent reports whether an error of the store describes its content.
+func isAboutContent(err error) bool {
+	about := []error{engine.ErrFull, engine.ErrOverflow, engine.ErrSettled, engine.ErrExpired}
+	return slices.ContainsFunc(about, func(content error) bool { return errors.Is(err, content) })
+}
+
 // mayChange reports whether the call may change the store.
 func mayChange(c *engine.Call) bool {
-	return c.Op == engine.Reset || c.Op != engine.Peek && c.Op != engine.Count && c.N > 0
+	switch c.Op {
+	case engine.Peek, engine.Count:
+		return false
+	case engine.Reset, engine.Settle, engine.Extend, engine.Block:
+		return true
+	}
+	return c.N > 0
 }
 
 // timeoutError is the error of a call that ran out of time while its caller still

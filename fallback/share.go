@@ -1,9 +1,9 @@
 package fallback
 
 import (
-	"cmp"
 	"math/bits"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
@@ -19,6 +19,7 @@ type localShare struct {
 	memory    *memory.Memory
 	instances int64
 	shares    rulecache.Cache[*engine.Compiled] // rules with the shares as their limits
+	opened    atomic.Bool                       // it has opened a reservation
 }
 
 // of returns the rules with the shares as their limits.
@@ -39,6 +40,9 @@ func (s *localShare) decideCall(c *engine.Call) {
 	if c.Err != nil {
 		return
 	}
+	if c.TTL > 0 && c.Result.Granted > 0 {
+		s.opened.Store(true)
+	}
 	degrade(c)
 	if !c.Result.Replayed { // a repeated answer fills no states
 		for i := range c.States {
@@ -57,6 +61,30 @@ func (s *localShare) replay(c *engine.Call) bool {
 		degrade(c)
 	}
 	return found
+}
+
+// changeReservation settles or extends a reservation of the share, and reports whether it has one
+// of that ID.
+func (s *localShare) changeReservation(c *engine.Call) bool {
+	return s.opened.Load() && change(s.memory, s.of(c.Rules), c)
+}
+
+// change settles or extends a reservation in a memory under other rules than the call has, and
+// reports whether there is one of that ID. One that has expired is known for as long as an
+// operation is (R15).
+func change(m *memory.Memory, rules *engine.Compiled, c *engine.Call) bool {
+	known := engine.Call{Rules: rules, Key: c.Key, N: 1, ID: c.ID} // of any number of units
+	if !m.Replay(&known) {
+		return false
+	}
+	whole := c.Rules
+	c.Rules = rules
+	m.Decide(c)
+	c.Rules = whole
+	if c.Err == nil {
+		c.Result.Degraded = true
+	}
+	return true
 }
 
 // reset resets the key's histories in the share. Their names are those of the whole, so the rules
@@ -96,11 +124,12 @@ func unscale(s *engine.State, l *engine.Limit, n int64) {
 
 // divide returns the rules with a share of 1/n of every Max, rounded down, on histories of
 // the same names. The Burst of a bucket is shared alike. A bucket without a whole unit denies
-// everything.
+// everything. Shares have no blocks (R20).
 func divide(c *engine.Compiled, n int64) *engine.Compiled {
 	limits := slices.Clone(c.Limits)
 	for i := range limits {
 		divideLimit(&limits[i], n)
+		limits[i].Block = 0
 	}
 	s := engine.Compile(c.Name, c.Mode, c.Dimensions, limits)
 	if s.Joined = c.Joined; s.Joined { // the limits may be of several policies
@@ -129,28 +158,6 @@ func divideLimit(l *engine.Limit, n int64) {
 	l.Capacity = min(int64(burst), refill.MaxBurst())
 }
 
-// openDecision returns the decision of an empty store. Unknown values stay zero:
-// Remaining, ResetAfter and the states.
-func openDecision(c *engine.Call) engine.Result {
-	r := engine.Result{Allowed: true, Granted: c.N, At: instantOf(c), Degraded: true}
-	if c.Op == engine.Record {
-		return r
-	}
-	binding := firstBelow(c)
-	if binding == nil {
-		return r
-	}
-	r.Granted, r.RetryAfter = 0, engine.Never
-	if c.Rules.Mode == engine.Partial {
-		least := slices.MinFunc(c.Rules.Limits, func(a, b engine.Limit) int { return cmp.Compare(a.Capacity, b.Capacity) })
-		r.Granted, _ = window.Grant(c.N, least.Capacity, true, true)
-		binding = &least
-	}
-	r.Allowed = r.Granted > 0
-	r.Limit = binding.Name
-	return r
-}
-
 // firstBelow returns the first limit that the attempt never fits, or nil.
 func firstBelow(c *engine.Call) *engine.Limit {
 	for i := range c.Rules.Limits {
@@ -159,13 +166,4 @@ func firstBelow(c *engine.Call) *engine.Limit {
 		}
 	}
 	return nil
-}
-
-// instantOf returns the instant of the call, in whole microseconds. Without one it reads this
-// process's clock.
-func instantOf(c *engine.Call) time.Time {
-	if c.Given {
-		return time.UnixMicro(c.At)
-	}
-	return time.UnixMicro(time.Now().UnixMicro())
 }

@@ -21,13 +21,14 @@ import (
 //   - A handler that panics before it writes a status has 500, also if an outer handler recovers.
 //   - A connection that was hijacked has 101, unless a status was written before.
 //   - A client that hangs up changes nothing: the handler's status decides.
-//   - If the handler runs for longer than the longest window, its units no longer count anyway.
+//   - If the handler runs for longer than five minutes, or than the longest hold of a policy with a
+//     concurrency limit, its reservation has expired: the units count until they leave by time.
 //   - A minimum interval (weir.Limit.Apart) has begun all the same: giving back does not move it.
 //   - If the function of CountOnly panics, the request counts, and its hold ends.
 //   - Denied requests have no response of the handler. Under weir.CountDenied they count.
 //
-// Units that could not be given back, because the store is down, count until they leave by
-// time; that is one line in [ErrorLog]. A policy of a file with count: reported charges nothing
+// Units that could not be given back, because the store is down or the reservation has expired,
+// count until they leave by time; that is one line in [ErrorLog]. A policy of a file with count: reported charges nothing
 // that could be given back, so its requests fail with [ErrProgram].
 //
 // Default, also for nil: every request counts.

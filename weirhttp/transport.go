@@ -62,7 +62,7 @@ import (
 //
 // A shadow sends without waiting for the limit, and obeys the server's pauses. A policy of a file
 // with count: reported takes no units before a request, so its requests fail with ErrProgram. One
-// that blocks (then block 10m) blocks the program itself when a request has to wait.
+// with a block (weir.Limit.Blocking) blocks the program itself when a request has to wait.
 //
 // The returned RoundTripper is safe for concurrent use, and http.Client.CloseIdleConnections
 // reaches base. NewTransport panics for the same mistakes as Middleware, and for a policy of
@@ -441,11 +441,12 @@ func countsByAll(l *engine.Limit, rules *engine.Compiled) bool {
 
 // sharesHolds reports whether requests with different keys share a concurrency limit.
 func sharesHolds(rules *engine.Compiled) bool {
-	if rules == nil || rules.Holds == nil {
+	if rules == nil {
 		return false
 	}
-	for i := range rules.Holds.Limits {
-		if !countsByAll(&rules.Holds.Limits[i], rules) {
+	for i := range rules.Limits {
+		l := &rules.Limits[i]
+		if l.Kind == weir.KindConcurrency && !countsByAll(l, rules) {
 			return true
 		}
 	}

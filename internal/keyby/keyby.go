@@ -13,7 +13,9 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/isnil"
+	"github.com/weirlimit/weir/internal/lifetime"
 )
 
 // Keys reads the values of a request by functions of type F, and attempts its units.
@@ -86,7 +88,8 @@ func (k *Keys[F]) Text(values map[string]string) string {
 }
 
 // Attempt attempts the units of a request. held is nil unless reserves is true or a concurrency
-// limit holds the units; the caller ends it.
+// limit holds the units; the caller settles it. It lives as long as its hold or, without a
+// concurrency limit, for at most [lifetime.Longest].
 //
 // An error that no request can cause is a fault of the program: a reload of the policy file has
 // removed the policy, or its dimensions are no longer those of the functions, or the policy
@@ -96,7 +99,8 @@ func (k *Keys[F]) Attempt(ctx context.Context, values map[string]string, units i
 ) {
 	r := weir.Request{N: units}
 	// A reload after this look may add a concurrency limit. The one hold then ends by time.
-	if rules := k.decider.Compiled(); reserves || rules != nil && rules.Holds != nil {
+	if reserves || holds(k.decider.Compiled()) {
+		r.TTL = lifetime.OfRequest
 		held, o, err = k.decider.ReserveFor(ctx, values, r)
 	} else {
 		o, err = k.decider.DecideFor(ctx, values, r)
@@ -105,6 +109,13 @@ func (k *Keys[F]) Attempt(ctx context.Context, values map[string]string, units i
 		err = k.blame(err)
 	}
 	return held, o, err
+}
+
+// holds reports whether the rules have a concurrency limit. A reload may have removed the rules,
+// then they are nil.
+func holds(rules *engine.Compiled) bool {
+	isHold := func(l engine.Limit) bool { return l.Kind == weir.KindConcurrency }
+	return rules != nil && slices.ContainsFunc(rules.Limits, isHold)
 }
 
 // blame returns the error of an attempt, as a fault of the program if it is one.
@@ -131,28 +142,23 @@ func (k *Keys[F]) Fault(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", k.fault, fmt.Errorf(format, args...))
 }
 
-// End ends a reservation that counts, if there is one. If that fails, a line of the log
-// names its owner, such as "request" or "call".
+// End ends the hold of a reservation that counts. Without a hold nothing is left to do: its units
+// stay as they were granted. If that fails, a line of the log names its owner, such as "request" or
+// "call".
 func End(ctx context.Context, held *weir.Reservation, log *slog.Logger, owner, policy string) {
-	if held == nil {
+	if held.HeldUntil().IsZero() {
 		return
 	}
-	if err := held.Done(context.WithoutCancel(ctx)); err != nil && !isOver(held, err) {
+	if err := held.Done(context.WithoutCancel(ctx)); err != nil {
 		log.Warn("the hold of a "+owner+" could not be ended; it ends by time", "policy", policy, "error", err)
 	}
 }
 
-// GiveBack ends a reservation that does not count. If that fails, a line of the log names
-// its owner.
+// GiveBack settles a reservation that does not count. If that fails, a line of the log names its
+// owner.
 func GiveBack(ctx context.Context, held *weir.Reservation, log *slog.Logger, owner, policy string) {
-	if err := held.Cancel(context.WithoutCancel(ctx)); err != nil && !isOver(held, err) {
+	if err := held.Cancel(context.WithoutCancel(ctx)); err != nil {
 		log.Warn("the units of a "+owner+" that does not count could not be given back; they leave by time",
 			"policy", policy, "error", err)
 	}
-}
-
-// isOver reports whether a reservation without a hold has expired: none of its units counts any
-// more, so nothing is left to do.
-func isOver(held *weir.Reservation, err error) bool {
-	return errors.Is(err, weir.ErrExpired) && held.HeldUntil().IsZero()
 }
