@@ -32,7 +32,7 @@ type layer struct {
 }
 
 var layers = []layer{
-	{[]string{"internal/clientaddr", "internal/filewatch", "internal/isnil", "internal/keyenc", "internal/nearest", "internal/option", "internal/outagelog", "internal/shorten"},
+	{[]string{"internal/clientaddr", "internal/filewatch", "internal/isnil", "internal/keyenc", "internal/lifetime", "internal/nearest", "internal/option", "internal/outagelog", "internal/shorten"},
 		nil, "small packages that know nothing of policies"},
 	{[]string{"internal/window"}, nil, "arithmetic on histories, readable by any engine"},
 	{[]string{"internal/keytable"},
@@ -44,7 +44,7 @@ var layers = []layer{
 	{[]string{"internal/memory", "weirdisk", "weirredis"},
 		[]string{"engine", "internal/isnil", "internal/keyenc", "internal/keytable", "internal/misuse", "internal/option", "internal/redisslot", "internal/rulecache", "internal/window", "row"}, "engines; they know no limiters, no policy file and no protocol"},
 	{[]string{"."},
-		[]string{"engine", "internal/isnil", "internal/keyenc", "internal/memory", "internal/misuse", "internal/option", "internal/settle", "internal/shorten", "internal/window"}, "every package imports it, so its dependencies would be those of every program"},
+		[]string{"engine", "internal/isnil", "internal/keyenc", "internal/lifetime", "internal/memory", "internal/misuse", "internal/option", "internal/shorten", "internal/window"}, "every package imports it, so its dependencies would be those of every program"},
 	{[]string{"weirredis/goredisconn", "weirredis/rueidisconn"},
 		[]string{"engine", "internal/isnil", "weirredis"}, "clients of Redis, linked only by their importers"},
 	{[]string{"fallback"},
@@ -54,7 +54,7 @@ var layers = []layer{
 	{[]string{"internal/conformance", "weirtest"},
 		[]string{".", "engine", "internal/dims", "internal/isnil", "internal/misuse", "internal/option", "internal/spec", "row"}, "compares any engine with the specification"},
 	{[]string{"internal/answer", "internal/keyby", "internal/problemdoc"},
-		[]string{".", "engine", "internal/isnil", "internal/shorten", "internal/window", "row"}, "a decision as JSON and as a sentence, problem documents, and the named key functions, the same for every front"},
+		[]string{".", "engine", "internal/isnil", "internal/lifetime", "internal/shorten", "internal/window", "row"}, "a decision as JSON and as a sentence, problem documents, and the named key functions, the same for every front"},
 	{[]string{"internal/yamlnode"}, []string{"internal/shorten"}, "YAML to nodes with their places; independent of their meaning"},
 	{[]string{"policy"},
 		[]string{".", "engine", "fallback", "internal/answer", "internal/clientaddr", "internal/dims", "internal/nearest", "internal/shorten", "internal/yamlnode"}, "files to policies; it makes no decisions"},

@@ -32,6 +32,12 @@
 // and metrics, and where its window, its dimensions or the number of limits may change: histories
 // belong to the name.
 //
+// # Reservations and blocks
+//
+// Where the cost is known only afterwards, [Limiter.Reserve] takes an estimate and a [Reservation]
+// is settled once with the real use, also by another process. [Limit.Blocking] lets a denial block
+// its key for longer than the window, and [Limiter.Block] blocks a key by hand.
+//
 // # Trade-off and alternatives
 //
 // An exact rolling window stores the instant of each grant: 4 to 9 bytes with many keys, and up

@@ -184,8 +184,8 @@ func Example_howDoILimitConcurrency() {
 	fmt.Println("third:", d.Allowed, d.Limit, err)
 
 	fmt.Println("extended:", call.Extend(ctx))
-	fmt.Println("done:", call.Done(ctx))
-	fmt.Println("settled twice:", errors.Is(call.Done(ctx), weir.ErrSettled))
+	fmt.Println("done:", call.Done(ctx), "again:", call.Done(ctx))
+	fmt.Println("settled with another number:", errors.Is(call.Cancel(ctx), weir.ErrSettled))
 	_, d, err = limiter.Reserve(ctx, user, weir.Request{N: 1})
 	fmt.Println("third:", d.Allowed, err)
 	used := must(limiter.Count(ctx, user, "day", time.Hour))
@@ -195,8 +195,8 @@ func Example_howDoILimitConcurrency() {
 	// second: true <nil>
 	// third: false running <nil>
 	// extended: <nil>
-	// done: <nil>
-	// settled twice: true
+	// done: <nil> again: <nil>
+	// settled with another number: true
 	// third: true <nil>
 	// charged to the day: 3
 }

@@ -24,13 +24,15 @@ import (
 //     States, because their memory is used again. It may keep Rules, Err and a copy of Result.
 //   - Duration: that of e.Do, without observe. All calls of one Do, such as those of
 //     [DecideAll], have the same duration.
-//   - Result: Allowed belongs to attempts, peeks and records; look at Op first. Kind, Max,
+//   - Result: Allowed belongs to attempts, peeks, probes, records and extensions; look at Op first.
+//     The Granted of a refund or a settlement are the units taken back. Kind, Max,
 //     Window and Used are zero, except in a replayed result. [engine.Compiled.Explain] sets
 //     them in a copy.
 //   - Bad input: a limiter rejects it without a call. In a Do of several calls, one that comes
 //     with an Err is neither decided nor reported.
-//   - Steps: a call is one step of the engine. [Limiter.Wait] takes one for each attempt, and a
-//     reservation takes further ones after its grant. [DecideTogether] is one call; the name of
+//   - Steps: a call is one step of the engine. [Limiter.Wait] takes one for each attempt, and each
+//     method of a [Reservation] takes one: engine.Settle or engine.Extend, with the reservation in
+//     ID. The attempt of a reservation has a TTL. [DecideTogether] is one call; the name of
 //     its Rules has the names of all policies, joined by "+".
 //   - Panics: a panic of e or of observe reaches the caller. After one of e no call of this Do
 //     is reported. After one of observe the units stay charged.

@@ -33,8 +33,10 @@ func (r report) short() string {
 	switch {
 	case r.err != nil:
 		outcome = "failed"
-	case r.op > engine.Record:
+	case r.op > engine.Record && r.op < engine.Extend:
 		outcome = fmt.Sprint("units ", r.result.Granted)
+	case r.op == engine.Block:
+		outcome = fmt.Sprint("blocked ", r.result.Blocked)
 	case r.result.Allowed:
 		outcome = "allowed"
 	}
@@ -108,6 +110,15 @@ func TestObserveSeesEveryVerb(t *testing.T) {
 			{"Count", func(l *weir.Limiter) any { return must(l.Count(ctx, key, "minute", time.Minute)) }, "p 4 0 units 3"},
 			{"Wait", func(l *weir.Limiter) any { return must(l.Wait(ctx, key)) }, "p 0 1 allowed"},
 			{"Reset", func(l *weir.Limiter) any { return len(must(l.Reset(ctx, key))) }, "p 5 0 units 0"},
+			{"Reserve", func(l *weir.Limiter) any {
+				_, d, err := l.Reserve(ctx, key, weir.Request{N: 2, ID: "job"})
+				return must(d, err)
+			}, "p 0 2 allowed"},
+			{"Add", func(l *weir.Limiter) any { return must(must(l.Reservation(key, "job")).Add(ctx, 1)) }, "p 7 1 allowed"},
+			{"Extend", func(l *weir.Limiter) any { return must(l.Reservation(key, "job")).Extend(ctx) }, "p 7 0 allowed"},
+			{"Commit", func(l *weir.Limiter) any { return must(l.Reservation(key, "job")).Commit(ctx, 2) }, "p 6 2 units 1"},
+			{"Done", func(l *weir.Limiter) any { return must(l.Reservation(key, "job")).Done(ctx) != nil }, "p 6 -1 failed"},
+			{"Block", func(l *weir.Limiter) any { return must(l.Block(ctx, key, time.Hour)) }, "p 8 0 blocked 1h0m0s"},
 		} {
 			want, got := verb.call(plain), verb.call(watched)
 			assert.Equal(t, got, want, "%s on an observed memory", verb.name)

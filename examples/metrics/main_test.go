@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
@@ -62,6 +64,31 @@ var outcomes = []string{
 	"push refunded 1",
 	"push replayed 1",
 	"push reset 1",
+}
+
+// TestOutcomesOfReservationsAndBlocks: an engine reports them in the words of weir serve.
+func TestOutcomesOfReservationsAndBlocks(t *testing.T) {
+	var got []string
+	observe := func(_ context.Context, c *engine.Call, _ time.Duration) { got = append(got, outcome(c)) }
+	tokens := must.Get(weir.New(weir.Policy{Name: "tokens", Limits: []weir.Limit{weir.PerHour(10, "user")}},
+		weir.WithEngine(weir.Observe(weir.NewMemory(), observe))))(t)
+	ctx, key := t.Context(), weir.K(someUser)
+	answer, _, err := tokens.Reserve(ctx, key, weir.Request{N: 5}) // allowed
+	must.Do(t, err)
+	must.Get(answer.Add(ctx, 6))(t)   // denied
+	must.Get(answer.Add(ctx, 2))(t)   // allowed
+	must.Do(t, answer.Extend(ctx))    // recorded
+	must.Do(t, answer.Commit(ctx, 6)) // refunded
+	must.Do(t, answer.Commit(ctx, 6)) // replayed
+	assert.Error(t, answer.Done(ctx), weir.ErrSettled)
+	answer, _, err = tokens.Reserve(ctx, key, weir.Request{N: 1}) // allowed
+	must.Do(t, err)
+	must.Do(t, answer.Done(ctx))                     // recorded
+	must.Get(tokens.Block(ctx, key, time.Minute))(t) // blocked
+	probe := weir.Call{Limiter: tokens, Key: key, Op: engine.Probe, Request: weir.Request{N: 1}}
+	must.Get(probe.Do(ctx))(t) // denied
+	want := "allowed denied allowed recorded refunded replayed error allowed recorded blocked denied"
+	assert.Equal(t, strings.Join(got, " "), want, "outcomes")
 }
 
 // TestServerShowsItsDecisions: the page of metrics has the decisions of the requests.
