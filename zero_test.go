@@ -66,7 +66,7 @@ func TestZeroEnginesDecideNothing(t *testing.T) {
 	earlier := errors.New("earlier")
 	for name, c := range zeroEngines() {
 		t.Run(name, func(t *testing.T) {
-			for op := engine.Attempt; op <= engine.Reset; op++ {
+			for op := engine.Attempt; op <= engine.Probe; op++ {
 				stale := engine.Result{Allowed: true, Granted: 7}
 				calls := []engine.Call{{Rules: rules, Op: op, N: 1, From: 1, Result: stale}, {Err: earlier}}
 				if op < engine.Refund {
@@ -118,11 +118,11 @@ func TestZeroValuesAreErrors(t *testing.T) {
 		}
 	}
 	for _, r := range []*weir.Reservation{nil, new(weir.Reservation)} {
-		for name, err := range map[string]error{"Done": r.Done(ctx), "Commit": r.Commit(ctx, 1), "Cancel": r.Cancel(ctx), "Extend": r.Extend(ctx)} {
+		for name, err := range map[string]error{"Done": r.Done(ctx), "Commit": r.Commit(ctx, 1), "Cancel": r.Cancel(ctx), "Extend": r.Extend(ctx), "Add": second(r.Add(ctx, 1))} {
 			isBadInput(t, "reservation: "+name, err, "Decision.Allowed")
 		}
-		if r.Units() != 0 || !r.HeldUntil().IsZero() {
-			t.Errorf("a zero reservation has %d units until %v", r.Units(), r.HeldUntil())
+		if r.ID() != "" || r.Units() != 0 || !r.HeldUntil().IsZero() || !r.ExpiresAt().IsZero() {
+			t.Errorf("a zero reservation %q has %d units until %v", r.ID(), r.Units(), r.ExpiresAt())
 		}
 	}
 	for _, s := range []*enforce.Set{nil, new(enforce.Set)} {
@@ -176,6 +176,8 @@ func limiterErrors(l *weir.Limiter) map[string]error {
 		"Refund":         second(l.Refund(ctx, k, now, 1)),
 		"Count":          second(l.Count(ctx, k, "limit", time.Second)),
 		"Reset":          second(l.Reset(ctx, k)),
+		"Block":          second(l.Block(ctx, k, time.Hour)),
+		"Reservation":    second(l.Reservation(k, "id")),
 		"Wait":           second(l.Wait(ctx, k)),
 		"WaitN":          second(l.WaitN(ctx, k, 1)),
 		"Key":            second(l.Key(nil)),
@@ -252,9 +254,12 @@ func TestNilContextIsAnError(t *testing.T) {
 		"Decide":         second(l.Decide(none, k, attempt)),
 		"Count":          second(l.Count(none, k, "limit", time.Second)),
 		"Reset":          second(l.Reset(none, k)),
+		"Block":          second(l.Block(none, k, time.Hour)),
 		"Wait":           second(l.Wait(none, k)),
 		"Reserve":        reserve,
 		"Commit":         reservation.Commit(none, 0),
+		"Done":           reservation.Done(none),
+		"Add":            second(reservation.Add(none, 1)),
 		"Extend":         reservation.Extend(none),
 		"DecideTogether": weir.DecideTogether(none, calls),
 		"Watch":          set.Watch(none, nil),

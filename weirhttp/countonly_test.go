@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -72,21 +73,43 @@ func TestCountOnlyGivesUnitsBack(t *testing.T) {
 	}
 }
 
-// TestCountOnlyAfterTheWindow: units of a handler that ran for too long have left by themselves.
-// A hold that ended by time is reported as without CountOnly.
-func TestCountOnlyAfterTheWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, status := range []int{200, 400} {
+// TestCountOnlyOfALongRequest: the units of a request that does not count are given back for five
+// minutes. Then they stay, and the log has a line.
+func TestCountOnlyOfALongRequest(t *testing.T) {
+	for status, want := range map[int]string{200: "0 0 | 1 1", 400: "1 0 | 1 0"} { // units and lines
+		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
 			l := newLimiter(t, failures)
+			lasts := 5*time.Minute - time.Microsecond
 			h := Middleware(l, nil, CountOnly(isFailure), ErrorLog(slog.New(slog.NewTextHandler(&log, nil))))(
-				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { time.Sleep(time.Hour); w.WriteHeader(status) }))
-			get(h)
-			if got := used(t, l)[0]; got != 0 || log.Len() > 0 {
-				t.Errorf("status %d: %d count, and the log has %q", status, got, log.String())
+				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { time.Sleep(lasts); w.WriteHeader(status) }))
+			after := func() string {
+				log.Reset()
+				must.Get(l.Reset(t.Context(), weir.K()))(t)
+				get(h)
+				return fmt.Sprint(used(t, l)[0], strings.Count(log.String(), "could not be given back"))
 			}
+			got := after()
+			lasts = 5 * time.Minute
+			if got += " | " + after(); got != want {
+				t.Errorf("status %d: %s; want %s", status, got, want)
+			}
+		})
+	}
+}
+
+// TestCountOnlyCallsTheStore: a request that counts costs one call of the store, and one that gives
+// its units back costs two.
+func TestCountOnlyCallsTheStore(t *testing.T) {
+	for status, want := range map[int]int64{200: 2, 400: 1} {
+		store := weirtest.NewFaulty(weir.NewMemory())
+		h := Middleware(newLimiter(t, failures, weir.WithEngine(store)), nil, CountOnly(isFailure))(
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		get(h)
+		if got := store.Calls(); got != want {
+			t.Errorf("status %d: %d calls of the store, want %d", status, got, want)
 		}
-	})
+	}
 }
 
 // TestCountOnlyClientHungUp: a client that has gone changes neither the charge nor the refund.

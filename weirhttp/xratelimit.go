@@ -84,12 +84,8 @@ func isTighter(s, than *weir.LimitState) bool {
 	return s.Remaining < than.Remaining
 }
 
-// resetOf returns the instant at which no unit of the limit counts any more, and a block of the
-// key has ended, in seconds since 1970.
+// resetOf returns the instant at which no unit of the limit counts any more, and no block of it
+// runs, in seconds since 1970.
 func (o *Outcome) resetOf(s *weir.LimitState) int64 {
-	reset := o.Decision.At.Add(s.ResetAfter)
-	if o.Blocked.After(reset) {
-		reset = o.Blocked
-	}
-	return reset.Add(time.Second - 1).Unix()
+	return o.Decision.At.Add(s.ResetAfter + time.Second - 1).Unix()
 }
