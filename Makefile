@@ -100,9 +100,10 @@ images: ## Open IMAGES (10,000) directories as power failures leave them, as man
 test-integrations: tools ## Test the snippets with nginx, HAProxy, Caddy and Envoy, and examples/ with Express and Flask, also while weir is down.
 	$(GO) test -count 1 -v ./cmd/weir/internal/integrations
 
-mutants: ## Put one fault at a time into the memory engine, and into batches; a test must fail for each.
+mutants: ## Put one fault at a time into the memory engine, batches and the library; a test must fail for each.
 	$(GO) run ./internal/testkit/mutants
 	$(GO) run ./internal/testkit/mutants -batches
+	$(GO) run ./internal/testkit/mutants -library
 
 mutants-redis: ## The same for the Redis engine, its scripts and clients, on a real server (an hour).
 	$(GO) run ./internal/testkit/mutants -redis

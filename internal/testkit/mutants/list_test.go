@@ -11,7 +11,7 @@ import (
 // TestEveryMutantFits applies every fault, without running it: one that fits no
 // longer would test nothing.
 func TestEveryMutantFits(t *testing.T) {
-	for _, s := range []*suite{&memory, &batches, &redis} {
+	for _, s := range []*suite{&memory, &batches, &library, &redis} {
 		mutants := must.Get(s.mutants())(t)
 		if len(mutants) < 24 {
 			t.Errorf("%s: got %d mutants, want at least 24", s.file, len(mutants))

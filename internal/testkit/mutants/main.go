@@ -4,6 +4,7 @@
 //
 //	go run ./internal/testkit/mutants          # the memory engine, memory.txt
 //	go run ./internal/testkit/mutants -batches # batches of calls in memory and over HTTP, batches.txt
+//	go run ./internal/testkit/mutants -library # reservations and blocks of the library, library.txt
 //	go run ./internal/testkit/mutants -redis   # the Redis engine, its scripts and clients, redis.txt
 //
 // The command fails if the lines of a mutant no longer exist, if a mutant does not
@@ -24,6 +25,7 @@ import (
 
 func main() {
 	ofBatches := flag.Bool("batches", false, "run the mutants of batches")
+	ofLibrary := flag.Bool("library", false, "run the mutants of the library")
 	onRedis := flag.Bool("redis", false, "run the mutants of the Redis engine; needs redis-server")
 	only := flag.String("only", "", "run only mutants with this text in their description or file")
 	skip := flag.Int("skip", 0, "leave out so many mutants at the start of the list, to go on with a run that was stopped")
@@ -33,6 +35,8 @@ func main() {
 	switch {
 	case *ofBatches:
 		s = &batches
+	case *ofLibrary:
+		s = &library
 	case *onRedis:
 		s = &redis
 	}

@@ -65,6 +65,18 @@ var batches = suite{
 	},
 }
 
+//go:embed library.txt
+var libraryList string
+
+var library = suite{
+	file: "library.txt", list: libraryList, dir: ".",
+	layers: []layer{
+		{name: "unit", pkg: ".", args: []string{"-test.run=Reserv|Add|Extend|Hold|Handle|EachMethod|Faults|Life|Block|Probe|Wait"}},
+		{name: "unit", pkg: "fallback", args: []string{"-test.run=Reserv|Share|Block|Answers|Unanswered"}},
+		{name: "unit", pkg: "weirhttp", args: []string{"-test.run=CountOnly|Hold|Block|Transport"}},
+	},
+}
+
 //go:embed redis.txt
 var redisList string
 
