@@ -161,7 +161,7 @@ func (r *Reservation) ExpiresAt() time.Time { return timeOf(r.known().ExpiresAt)
 
 // HeldUntil returns the instant, by the engine's clock, at which the hold ends by itself: the
 // shortest MaxHold after the grant or the last extension, as of the last answer. It is the zero
-// Time without a concurrency limit, and before the first answer.
+// Time without a concurrency limit, after a settlement, and before the first answer.
 func (r *Reservation) HeldUntil() time.Time { return timeOf(r.known().HeldUntil) }
 
 // known returns the reservation as the last answer described it.

@@ -377,16 +377,17 @@ func (p *passage) attempt() (denied *denial, err error) {
 	if err != nil || denied != nil {
 		return denied, err
 	}
+	isHeld := !granted.HeldUntil().IsZero() // nothing is held after a settlement
 	if p.queue.isPaused(p.key) {
 		if granted != nil {
 			keyby.GiveBack(p.ctx, granted, p.log, "request", p.keys.Policy())
 		}
-		if !granted.HeldUntil().IsZero() {
+		if isHeld {
 			p.queue.release(p.key, p.shares)
 		}
 		return new(denial), nil // the pause has the time of the next attempt
 	}
-	if !granted.HeldUntil().IsZero() {
+	if isHeld {
 		p.held = granted
 	}
 	return nil, nil

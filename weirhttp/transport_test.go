@@ -910,6 +910,38 @@ func TestTransportHoldsGrantedRequestsBack(t *testing.T) {
 	}
 }
 
+// TestTransportPauseEndsAHold: a hold that a pause gives back wakes the request with another key that
+// waits for it.
+func TestTransportPauseEndsAHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, start := new(provider), time.Now()
+		store := weirtest.NewFaulty(weir.NewMemory())
+		l := newLimiter(t, weir.Policy{Name: "provider", Limits: []weir.Limit{
+			weir.PerHour(9, "path"), weir.AtOnce(1, time.Hour)}}, weir.WithEngine(store))
+		by := By{"path": func(r *http.Request) (string, error) { return r.URL.Path, nil }}
+		rt := NewTransport(p, l, by)
+		other := make(chan error, 1)
+		store.Break(func(_ context.Context, do func()) error {
+			do()
+			store.Restore()
+			go func() {
+				_, err := call(t.Context(), rt, "/b", nil)
+				other <- err
+			}()
+			synctest.Wait() // it was denied, and waits
+			rt.(*transport).queue.pause("2:/a", time.Minute)
+			return nil
+		})
+		_, err := call(t.Context(), rt, "/a", nil)
+		if err = errors.Join(err, <-other); err != nil {
+			t.Error(err)
+		}
+		if got := p.sent(start); !slices.Equal(got, []time.Duration{0, time.Minute}) {
+			t.Errorf("sent after %v; want 0s and 1m", got)
+		}
+	})
+}
+
 // TestTransportContextEndsDuringAnAttempt: the error is that of a wait, too, also with SendWhenDown.
 func TestTransportContextEndsDuringAnAttempt(t *testing.T) {
 	for _, opts := range [][]TransportOption{nil, {SendWhenDown()}} {
