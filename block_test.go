@@ -149,7 +149,7 @@ func TestProbe(t *testing.T) {
 	probe.Request.N = 0
 	_, err := probe.Do(ctx)
 	assert.Error(t, err, &weir.InputError{Field: "units"}, "a probe", "Peek looks without a charge")
-	var one *weir.CallError
+	var one *engine.CallError
 	if err := weir.DecideTogether(ctx, calls[:1]); !errors.As(err, &one) {
 		t.Errorf("a probe together: %v; want an error that names the call", err)
 	}

@@ -159,10 +159,6 @@ func takeAnswers(calls []Call, prepared []engine.Call) {
 	}
 }
 
-// CallError is bad input in one of several calls that are decided together. Nothing has
-// changed.
-type CallError = engine.CallError
-
 // DecideTogether decides calls as one attempt (R7): at one instant all of their limits
 // grant, or none is charged. So a transfer counts for both accounts or for neither. The
 // calls may be of several policies on one engine. Units of several calls for one history are
@@ -174,15 +170,16 @@ type CallError = engine.CallError
 // is denied because of the others alone.
 //
 // The calls are attempts without an ID and at one instant, or peeks of 0 units. A peek is
-// charged nothing. It denies the whole while the room of its limits is below 0 or a minimum
-// interval has not passed. A policy in mode Partial is decided all or nothing, as by
+// charged nothing. It denies the whole while the room of its limits is below 0, a minimum
+// interval has not passed, or a block runs. A denied whole begins the block of each call's own
+// Limit (R20). A policy in mode Partial is decided all or nothing, as by
 // [Limiter.Wait]. A policy in mode CountDenied is rejected, because its denials change
 // histories, and so is one with a concurrency limit, because nothing would end its
-// hold. The calls have at most MaxLimits histories and MaxDimensions different values. Calls
+// hold. The calls have at most engine.MaxLimits histories and MaxDimensions different values. Calls
 // with different limits for one history are rejected, and on a Redis Cluster histories in
 // different slots.
 //
-// After an error every Decision is the zero Decision. That of bad input is a [*CallError]
+// After an error every Decision is the zero Decision. That of bad input is a [*engine.CallError]
 // (R14).
 func DecideTogether(ctx context.Context, calls []Call) error {
 	pooled := prepareAll(calls)

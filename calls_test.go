@@ -56,7 +56,7 @@ func TestTogetherRejects(t *testing.T) {
 	} {
 		calls := []Call{good(), c.call, good()}
 		calls[0].Decision.Allowed = true // of an earlier use
-		var of *CallError
+		var of *engine.CallError
 		err := DecideTogether(ctx, calls)
 		if !errors.As(err, &of) || of.Call != 1 || !errors.Is(err, c.err) || !strings.Contains(err.Error(), text) || calls[0].Decision != (Decision{}) {
 			t.Errorf("%v, %+v; want %v of call 1 with %q", err, calls[0].Decision, c.err, text)

@@ -45,7 +45,7 @@ func limits(n int) Policy {
 // many limits it has.
 func TestNoAllocation(t *testing.T) {
 	long := strings.Repeat("a long key ", 20)
-	for _, n := range []int{1, 2, 4, MaxLimits} {
+	for _, n := range []int{1, 2, 4, engine.MaxLimits} {
 		l, states := mustNew(t, limits(n)), make([]LimitState, n)
 		for _, user := range []string{"42", long} {
 			key := K(user)

@@ -21,7 +21,7 @@ import (
 type Policy struct {
 	Name   string  // same form as Limit.Name; an engine never forgets it, so it is no place for values of a key
 	Mode   Mode    // AllOrNothing by default
-	Limits []Limit // 1 … MaxLimits
+	Limits []Limit // 1 … engine.MaxLimits
 
 	// Dimensions are the names of the values of a key, in the order of [K]: each dimension that
 	// a limit counts by, and no other. A policy with at most one dimension may leave them out.
@@ -61,8 +61,8 @@ func (p Policy) check() error {
 		return bad("", "Mode", "%d is not a mode; use AllOrNothing, Partial or CountDenied", p.Mode)
 	case len(p.Limits) == 0:
 		return bad("", "Limits", "a policy needs at least one limit")
-	case len(p.Limits) > MaxLimits:
-		return bad("", "Limits", "%d limits; at most %d are decided together", len(p.Limits), MaxLimits)
+	case len(p.Limits) > engine.MaxLimits:
+		return bad("", "Limits", "%d limits; at most %d are decided together", len(p.Limits), engine.MaxLimits)
 	}
 	named := p.named().Limits
 	for i := range named {
@@ -195,8 +195,8 @@ func nameProblem(s string) string {
 // [a-z0-9][a-z0-9._-]{0,63}.
 func ValidName(s string) bool { return nameProblem(s) == "" }
 
-// Capacity returns the most units of one attempt: the Burst of a KindBucket, or Max.
-func (l *Limit) Capacity() int64 {
+// capacity returns the most units of one attempt: the Burst of a KindBucket, or Max.
+func (l *Limit) capacity() int64 {
 	if l.Kind == KindBucket && l.Burst > 0 {
 		return l.Burst
 	}
@@ -215,7 +215,7 @@ func (l *Limit) bucketProblem() (field, problem string) {
 	case l.Burst < 0 || l.Burst > MaxUnits:
 		return "Burst", fmt.Sprintf("%d is out of range; use 1 to %d, or 0 for Max", l.Burst, MaxUnits)
 	}
-	if burst := l.Capacity(); burst > l.maxBurst() {
+	if burst := l.capacity(); burst > l.maxBurst() {
 		return "Burst", fmt.Sprintf("a bucket of %d units at %d per %v fills in more than 400 days, or is not exact in microseconds below 2^51; use at most %d, or a rounder Max (R16)",
 			burst, l.Max, l.Window, l.maxBurst())
 	}
@@ -317,7 +317,7 @@ func (l *Limit) compile(dimensions []string) engine.Limit {
 		Block:       l.Block.Microseconds(),
 		Cost:        l.Cost,
 		Kind:        l.Kind,
-		Capacity:    l.Capacity(),
+		Capacity:    l.capacity(),
 	}
 	if l.Period != NoPeriod {
 		zone, _ := loadZone(l.Zone)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
@@ -47,7 +48,7 @@ func TestNewChecksEveryField(t *testing.T) {
 		{Policy{Name: "a b", Limits: []Limit{good}}, "", "Name", "byte 2"},
 		{Policy{Name: strings.Repeat("p", 65), Limits: []Limit{good}}, "", "Name", "65 bytes"},
 		{Policy{Name: "p", Mode: 3, Limits: []Limit{good}}, "", "Mode", "AllOrNothing, Partial or CountDenied"},
-		{many(MaxLimits + 1), "", "Limits", "at most 16"},
+		{many(engine.MaxLimits + 1), "", "Limits", "at most 16"},
 		{many(1, dims...), "", "Dimensions", "17 dimensions"},
 		{Policy{Name: "p", Limits: []Limit{good, good}}, "l", "Name", "twice"},
 		{Policy{Name: "p", Limits: []Limit{PerMinute(1), PerMinute(2)}}, "#2", "Name", `"minute" is used twice`},

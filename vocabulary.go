@@ -84,9 +84,6 @@ const (
 	// MaxIDBytes is the largest size of an idempotency key (Limiter.AllowOnce).
 	MaxIDBytes = 128
 
-	// MaxLimits is the largest number of limits of one policy.
-	MaxLimits = engine.MaxLimits
-
 	// MaxDimensions is the largest number of dimensions of one policy.
 	MaxDimensions = keyenc.MaxValues
 )

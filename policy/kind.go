@@ -172,7 +172,7 @@ func kindSentence(l *weir.Limit) string {
 	case weir.KindFixedFromFirst:
 		return ", " + wordFixed + " " + wordFrom + " " + strings.Join(theFirstHit, " ")
 	case weir.KindBucket:
-		return ", " + wordBurst + " " + formatNumber(l.Capacity())
+		return ", " + wordBurst + " " + formatNumber(cmp.Or(l.Burst, l.Max))
 	case weir.KindConcurrency:
 		return ", " + strings.Join(forAtMost, " ") + " " + FormatDuration(l.MaxHold)
 	}

@@ -131,7 +131,7 @@ func TestTogetherInOneSlot(t *testing.T) {
 		calls = append(calls, weir.Call{Limiter: l, Key: weir.K(user), Request: weir.Request{N: 1}})
 	}
 	err := weir.DecideTogether(ctx, calls)
-	var of *weir.CallError
+	var of *engine.CallError
 	if !errors.As(err, &of) || of.Call != 2 || !errors.Is(err, weir.ErrInput) || !strings.Contains(err.Error(), "slot") || conn.calls > 0 {
 		t.Errorf("got %v after %d calls; want an error of call 2 about slots, and no call", err, conn.calls)
 	}

@@ -2,6 +2,7 @@
 package policies_test
 
 import (
+	"cmp"
 	"path/filepath"
 	"testing"
 
@@ -47,7 +48,7 @@ func decideOnce(t *testing.T, p *policy.Definition) {
 	most := weir.MaxUnits - 1
 	for _, limit := range p.Limits {
 		if limit.Cost == 0 {
-			most = min(most, limit.Capacity())
+			most = min(most, cmp.Or(limit.Burst, limit.Max))
 		}
 	}
 	d, err = limiter.Peek(t.Context(), key, most+1)

@@ -139,7 +139,7 @@ func maxIn(limit weir.Limit) int64 {
 	case weir.KindFixed, weir.KindFixedFromFirst:
 		return 2 * limit.Max
 	case weir.KindBucket:
-		return limit.Capacity() + limit.Max
+		return cmp.Or(limit.Burst, limit.Max) + limit.Max
 	}
 	return limit.Max
 }
@@ -169,8 +169,8 @@ func missing(limit weir.Limit, grants []grantSpan, end int64) (most, left int64)
 // because denials open windows there.
 func (h *concurrentHistory) auditFixed(grants []grantSpan, limit weir.Limit) string {
 	if limit.Kind == weir.KindBucket {
-		if most, _ := missing(limit, grants, 0); most > limit.Capacity() {
-			return fmt.Sprintf("%d units were missing from a bucket of %d\n  %s", most, limit.Capacity(), quoteRule(16))
+		if most, _ := missing(limit, grants, 0); most > cmp.Or(limit.Burst, limit.Max) {
+			return fmt.Sprintf("%d units were missing from a bucket of %d\n  %s", most, cmp.Or(limit.Burst, limit.Max), quoteRule(16))
 		}
 		return ""
 	}
@@ -255,7 +255,7 @@ func (h *concurrentHistory) justified(c call) bool {
 			slices.SortFunc(latest, func(a, b grantSpan) int { return cmp.Compare(a.at, b.at) })
 			_, counted = missing(limit, latest, c.from.Microseconds())
 		}
-		if gap && limit.MinInterval > 0 || c.n > limit.Capacity()-counted {
+		if gap && limit.MinInterval > 0 || c.n > cmp.Or(limit.Burst, limit.Max)-counted {
 			return true
 		}
 	}

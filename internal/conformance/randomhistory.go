@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -269,7 +270,7 @@ func (g *randomHistory) far() time.Duration {
 func (g *randomHistory) units(who int) int64 {
 	room := max(0, g.room[who])
 	limit := g.policy.limits[g.r.IntN(len(g.policy.limits))]
-	max0 := limit.Capacity()
+	max0 := cmp.Or(limit.Burst, limit.Max)
 	n := int64(1)
 	switch x := g.r.IntN(100); {
 	case max0 > 100 && x < 25:

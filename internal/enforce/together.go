@@ -88,7 +88,7 @@ func DecideAll(ctx context.Context, items []Item) {
 // are granted they are decided one by one, as [Rule.Decide] does. If the others are denied,
 // these items are denied with them, and Applied.Would is that of a peek.
 //
-// After an error no item has an Outcome. That of bad input is a [*weir.CallError] with the
+// After an error no item has an Outcome. That of bad input is a [*engine.CallError] with the
 // index of the item.
 func DecideTogether(ctx context.Context, items []Item) error {
 	began := time.Now()
@@ -144,17 +144,17 @@ func (t *together) prepare() error {
 	for i := range t.items {
 		it := &t.items[i]
 		if it.Err != nil {
-			return &weir.CallError{Call: i, Err: it.Err}
+			return &engine.CallError{Call: i, Err: it.Err}
 		}
 		r, c := it.Rule, it.call()
 		if err := c.Check(); err != nil {
-			return &weir.CallError{Call: i, Err: err}
+			return &engine.CallError{Call: i, Err: err}
 		}
 		if r.Shadow {
 			continue
 		}
 		if r.Reported && it.N > 0 {
-			return &weir.CallError{Call: i, Err: engine.Input("request", "policy %q counts reported units, so an attempt charges nothing; decide it by itself", r.Name)}
+			return &engine.CallError{Call: i, Err: engine.Input("request", "policy %q counts reported units, so an attempt charges nothing; decide it by itself", r.Name)}
 		}
 		t.calls, t.at = append(t.calls, c), append(t.at, i)
 		if b := r.blocks; b != nil {
@@ -177,12 +177,12 @@ func statesFor(states []weir.LimitState, l *weir.Limiter) []weir.LimitState {
 // decideCalls decides the calls.
 func (t *together) decideCalls(ctx context.Context) error {
 	err := weir.DecideTogether(ctx, t.calls)
-	if of, ok := errors.AsType[*weir.CallError](err); ok {
+	if of, ok := errors.AsType[*engine.CallError](err); ok {
 		name := t.items[t.at[of.Call]].Rule.Name
 		if wrong, ok := errors.AsType[*engine.InputError](of.Err); ok && t.readsBlocks(of.Call) {
 			of.Err = engine.Input(wrong.Field, "for the blocks of policy %q: %s; decided by itself, the policy needs no common slot", name, wrong.Problem)
 		}
-		return &weir.CallError{Call: t.at[of.Call], Err: of.Err}
+		return &engine.CallError{Call: t.at[of.Call], Err: of.Err}
 	}
 	return err
 }

@@ -48,7 +48,7 @@ func TestTogetherRejects(t *testing.T) {
 		"units":    {itemOf(rules, "plain", "a", weir.MaxUnits), "earlier call"},
 	} {
 		items := []Item{itemOf(rules, "shadow", "a", 1), itemOf(rules, "plain", "a", 1), c.item}
-		var of *weir.CallError
+		var of *engine.CallError
 		err := DecideTogether(ctx, items)
 		if !errors.As(err, &of) || of.Call != 2 || !strings.Contains(err.Error(), c.text) || items[1].Outcome.variation != nil {
 			t.Errorf("%s: %v, want %q of item 2", name, err, c.text)
@@ -76,7 +76,7 @@ func (apart) Do(_ context.Context, calls []engine.Call) {
 // a call that reads blocks says so.
 func TestTogetherNamesTheBlocks(t *testing.T) {
 	err := DecideTogether(context.Background(), []Item{itemOf(batchRules(t, apart{weir.NewMemory()}), "blocks", "a", 1)})
-	var of *weir.CallError
+	var of *engine.CallError
 	want := `for the blocks of policy "blocks": its limit "user" is elsewhere; decided by itself, `
 	if !errors.As(err, &of) || of.Call != 0 || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
@@ -181,7 +181,7 @@ func TestTogetherOnAnEngineThatCannotBeCompared(t *testing.T) {
 	rules := batchRules(t, uncomparable{weir.NewMemory(), func() {}})
 	items := []Item{itemOf(rules, "plain", "a", 1), itemOf(rules, "plain", "b", 1)}
 	must.Do(t, DecideTogether(context.Background(), items))
-	of := new(weir.CallError)
+	of := new(engine.CallError)
 	if err := DecideTogether(context.Background(), append(items, itemOf(rules, "part", "a", 1))); !errors.As(err, &of) || of.Call != 2 {
 		t.Errorf("%v, want an error of item 2", err)
 	}

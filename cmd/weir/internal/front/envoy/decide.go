@@ -88,7 +88,7 @@ func (s *Service) grantAll(c *call, items []*item) bool {
 		return !items[0].over
 	}
 	granted, err := c.decideTogether(items)
-	if _, apart := errors.AsType[*weir.CallError](err); apart { // nothing has changed
+	if _, apart := errors.AsType[*engine.CallError](err); apart { // nothing has changed
 		return s.grantInSteps(c, items)
 	}
 	c.err = cmp.Or(c.err, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/problemdoc"
@@ -182,7 +183,7 @@ func (a *API) checks(s *scratch) error {
 	}
 	if s.together {
 		err := enforce.DecideTogether(background, items)
-		if wrong := new(weir.CallError); errors.As(err, &wrong) {
+		if wrong := new(engine.CallError); errors.As(err, &wrong) {
 			return fmt.Errorf("checks[%d]: %w", wrong.Call, wrong.Err)
 		}
 		if err != nil {

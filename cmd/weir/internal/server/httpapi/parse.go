@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/cmd/weir/internal/strictjson"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
 )
@@ -37,7 +38,7 @@ type scratch struct {
 	takes, seen member
 
 	outcome enforce.Outcome
-	states  [weir.MaxLimits]weir.LimitState
+	states  [engine.MaxLimits]weir.LimitState
 	body    []byte // the body of the request
 	answer  []byte
 }

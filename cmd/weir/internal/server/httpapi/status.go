@@ -101,7 +101,7 @@ func showLimit(p *policy.Definition, i int) limitShown {
 		shown.Units = p.Units[i]
 	}
 	if answer.IsBucket(l.Kind) {
-		shown.Burst = l.Capacity()
+		shown.Burst = cmp.Or(l.Burst, l.Max)
 	}
 	if l.Period != weir.NoPeriod {
 		shown.WindowMS = answer.Millis(l.Period.Length())
