@@ -124,7 +124,7 @@ func TestBatchesRejectBadInput(t *testing.T) {
 			{Limiter: l, Key: K("a"), Request: Request{N: -1}, Decision: Decision{Allowed: true}}, // of an earlier use
 			{Limiter: l, Key: K("a"), Request: Request{N: 1, At: time.UnixMicro(MaxInstant + 1)}},
 			{Limiter: l, Key: K("a"), Request: Request{N: 1, States: make([]LimitState, 2)}},
-			{Limiter: l, Key: K("a"), Op: 9, Request: Request{N: 1}},
+			{Limiter: l, Key: K("a"), Op: engine.Settle, Request: Request{N: 1, ID: "a"}},
 			{Limiter: l, Key: K("a"), Request: Request{N: 1}, Err: context.Canceled, Decision: Decision{Allowed: true}},
 			{Limiter: l, Key: K("a"), Request: Request{N: 1, States: make([]LimitState, 1)}},
 		}

@@ -447,7 +447,7 @@ func sharesHolds(rules *engine.Compiled) bool {
 	}
 	for i := range rules.Limits {
 		l := &rules.Limits[i]
-		if l.Kind == weir.KindConcurrency && !countsByAll(l, rules) {
+		if answer.Holds(l.Kind) && !countsByAll(l, rules) {
 			return true
 		}
 	}

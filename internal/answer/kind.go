@@ -241,6 +241,9 @@ func fillTime(l *engine.Limit) time.Duration {
 // IsBucket reports whether limits of that kind are buckets, with a Burst.
 func IsBucket(kind weir.Kind) bool { return kind == weir.KindBucket }
 
+// Holds reports whether limits of that kind hold units until a reservation is settled (R17).
+func Holds(kind weir.Kind) bool { return kind == weir.KindConcurrency }
+
 // MaxBurst returns the largest Burst of a bucket at the rate of the limit, whose Max and Window
 // are valid and above 0: its refill is exact, and it fills within 400 days (R16).
 func MaxBurst(l *weir.Limit) int64 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/isnil"
 	"github.com/weirlimit/weir/internal/lifetime"
 )
@@ -114,7 +115,7 @@ func (k *Keys[F]) Attempt(ctx context.Context, values map[string]string, units i
 // holds reports whether the rules have a concurrency limit. A reload may have removed the rules,
 // then they are nil.
 func holds(rules *engine.Compiled) bool {
-	isHold := func(l engine.Limit) bool { return l.Kind == weir.KindConcurrency }
+	isHold := func(l engine.Limit) bool { return answer.Holds(l.Kind) }
 	return rules != nil && slices.ContainsFunc(rules.Limits, isHold)
 }
 
