@@ -272,14 +272,16 @@ func (l *Limiter) Reset(ctx context.Context, key Key, limits ...string) (reset [
 // It blocks the limits that [Limiter.Reset] would forget: those that count by every dimension, or
 // the named ones, whose key may have the values of their dimensions alone. [Limiter.Reset] ends a
 // block too. A limiter of [Limiter.At] blocks from its instant on.
-func (l *Limiter) Block(ctx context.Context, key Key, d time.Duration, limits ...string) (until time.Time, err error) {
+func (l *Limiter) Block(
+	ctx context.Context, key Key, d time.Duration, limits ...string,
+) (until time.Time, err error) {
 	c := engine.Call{Op: engine.Block}
 	if err := l.selectLimits(&c, &key, limits, "block"); err != nil {
 		return time.Time{}, err
 	}
 	if d < 0 || d > MaxWindow {
-		return time.Time{}, engine.Input("span", "%v; a block lasts more than 0 and at most %v, and 0 ends it",
-			d, MaxWindow)
+		return time.Time{}, engine.Input("span", "%v; a block lasts more than 0 and at most %v, "+
+			"and 0 ends it", d, MaxWindow)
 	}
 	c.From = int64((d + time.Microsecond - 1) / time.Microsecond)
 	if err := l.setInstant(&c); err != nil {
@@ -322,7 +324,9 @@ func (l *Limiter) selectLimits(c *engine.Call, key *Key, names []string, operati
 
 // selectedKeyError returns the error of an operation by rules whose key has n values, too few or
 // too many.
-func (l *Limiter) selectedKeyError(rules *engine.Compiled, n int, named bool, operation string) error {
+func (l *Limiter) selectedKeyError(
+	rules *engine.Compiled, n int, named bool, operation string,
+) error {
 	takes, hint := fmt.Sprintf("%q", rules.Dimensions), ""
 	switch {
 	case !named:
@@ -423,8 +427,8 @@ func (l *Limiter) Wait(ctx context.Context, key Key) (Decision, error) {
 // *WaitError immediately, with nothing recorded, if the attempt can never be granted or the
 // announced wait outlasts ctx's deadline. It stops when ctx is done. Callers are served
 // in no particular order. Under a concurrency limit the announced wait lasts until a
-// hold ends by time: WaitN does not notice that another caller ends its hold sooner. It waits for the
-// end of a block too, and its denied attempts begin one (R20).
+// hold ends by time: WaitN does not notice that another caller ends its hold sooner. It waits for
+// the end of a block too, and its denied attempts begin one (R20).
 func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error) {
 	if err := l.check(&key, n); err != nil {
 		return Decision{}, err

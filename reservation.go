@@ -38,7 +38,9 @@ import (
 // req is an attempt now: an instant returns an [InputError]. A repeated call with the same ID and
 // units returns the first reservation, whether it is settled or not, and charges nothing. An ID
 // that was used for other units, or without a reservation, returns an [InputError].
-func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservation, Decision, error) {
+func (l *Limiter) Reserve(
+	ctx context.Context, key Key, req Request,
+) (*Reservation, Decision, error) {
 	if l == nil || l.rules == nil {
 		return nil, Decision{}, errZeroLimiter
 	}
@@ -105,7 +107,7 @@ func (l *Limiter) timeToLive(ttl time.Duration) (time.Duration, error) {
 // HeldUntil are zero. A limiter of [Limiter.At] returns an [InputError], and so do a wrong key, an
 // empty id, and one of more than MaxIDBytes bytes.
 //
-// Whoever knows the policy, the key and the ID can settle a reservation. Where callers choose
+// Knowing the policy, the key and the ID is enough to settle a reservation. Where callers choose
 // the ID, they can guess those of others.
 func (l *Limiter) Reservation(key Key, id string) (*Reservation, error) {
 	switch {
@@ -258,14 +260,14 @@ func (r *Reservation) Add(ctx context.Context, n int64) (Decision, error) {
 	defer func() { <-r.adding }()
 	units := r.Units()
 	if units+n > MaxUnits {
-		return Decision{}, engine.Input("units", "%d more than the %d of the reservation; together at most %d",
-			n, units, MaxUnits)
+		return Decision{}, engine.Input("units", "%d more than the %d of the reservation; "+
+			"use at most %d together", n, units, MaxUnits)
 	}
 	c := engine.Call{Op: engine.Extend, N: n, From: cmp.Or(units, engine.Unknown)}
 	err := r.call(ctx, &c)
 	if input, bad := errors.AsType[*InputError](err); bad && input.Field == "units" {
-		return Decision{}, engine.Input("units", "%s; an Add of another handle, or one whose answer was lost, "+
-			"has changed it: repeat the lost one, or read the number with Extend", input.Problem)
+		return Decision{}, engine.Input("units", "%s; an Add of another handle, or one whose answer "+
+			"was lost, has changed it: repeat the lost one, or read the number with Extend", input.Problem)
 	}
 	if err != nil {
 		return Decision{}, err

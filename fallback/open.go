@@ -15,7 +15,7 @@ import (
 // localOpen decides as an empty store, and records nothing. Only reservations are kept, so that
 // each is settled once (R19).
 type localOpen struct {
-	memory *memory.Memory                    // that of the share; policies of reservations have other names
+	memory *memory.Memory                    // that of the share, under other names of policies
 	rules  rulecache.Cache[*engine.Compiled] // for reservations, without limits
 	opened atomic.Bool                       // it has opened a reservation
 }

@@ -22,7 +22,8 @@ func TestBlockedCall(t *testing.T) {
 		by := By{"tenant": func(context.Context, *Call) (string, error) { return "acme", nil }}
 		intercept := Unary(l, by)
 		call := func() *status.Status {
-			_, err := intercept(t.Context(), nil, &grpc.UnaryServerInfo{}, func(context.Context, any) (any, error) { return nil, nil })
+			handler := func(context.Context, any) (any, error) { return nil, nil }
+			_, err := intercept(t.Context(), nil, &grpc.UnaryServerInfo{}, handler)
 			return status.Convert(err)
 		}
 		assert.Equal(t, call().Code(), codes.OK, "the first call")

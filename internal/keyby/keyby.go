@@ -95,9 +95,9 @@ func (k *Keys[F]) Text(values map[string]string) string {
 // An error that no request can cause is a fault of the program: a reload of the policy file has
 // removed the policy, or its dimensions are no longer those of the functions, or the policy
 // cannot be used in this way.
-func (k *Keys[F]) Attempt(ctx context.Context, values map[string]string, units int64, reserves bool) (
-	held *weir.Reservation, o weir.Outcome, err error,
-) {
+func (k *Keys[F]) Attempt(
+	ctx context.Context, values map[string]string, units int64, reserves bool,
+) (held *weir.Reservation, o weir.Outcome, err error) {
 	r := weir.Request{N: units}
 	// A reload after this look may add a concurrency limit. The one hold then ends by time.
 	if reserves || holds(k.decider.Compiled()) {
