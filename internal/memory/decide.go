@@ -71,7 +71,9 @@ func (m *Memory) decideAt(c *engine.Call, at moment) {
 	case c.Op == engine.Settle || c.Op == engine.Extend:
 		c.Err = m.changeReservation(c, at)
 	case isOnce(c):
-		c.Err = m.decideOnce(c, at)
+		own := *c // it escapes, and c of other calls must not
+		own.Err = m.decideOnce(&own, at)
+		c.Result, c.Err = own.Result, own.Err
 	default:
 		c.Err = m.handle(c, at, nil)
 	}

@@ -106,11 +106,13 @@ func (m *Memory) changeReservation(c *engine.Call, at moment) error {
 		return fmt.Errorf("%w: it is unknown, or was settled more than a minute ago", engine.ErrExpired)
 	}
 	x := &revision{operation: o, grant: o.newest(), next: *o.Reservation}
-	decide := x.planSettlement
+	// Called by a variable, both would let c escape, and so that of every call of a Limiter.
+	planned, err := false, error(nil)
 	if c.Op == engine.Extend {
-		decide = x.planExtension
+		planned, err = x.planExtension(c, at.micros)
+	} else {
+		planned, err = x.planSettlement(c, at.micros)
 	}
-	planned, err := decide(c, at.micros)
 	if err == nil && planned {
 		req := &request{Op: c.Op, N: c.N, at: at, revision: x}
 		err = m.decide(m.Rules(c.Rules), &c.Key, req, &c.Result)
