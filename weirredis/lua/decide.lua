@@ -1,36 +1,61 @@
--- Decides attempts, peeks, records, refunds and counts under limits. Rules such as R7 are those of docs/semantics.md.
+-- Decides attempts, peeks, probes, records, refunds and counts under limits, settles and extends reservations, and begins and
+-- ends blocks. Rules such as R7 are those of docs/semantics.md.
 --
 -- Units are whole numbers up to 2^51 - 1; instants and spans are whole microseconds up to 2^53 - 1. All numbers
 -- are big-endian; B is one byte, I7 seven bytes, i8 eight bytes with a sign.
 --
 -- KEYS     for each request the history of each of its limits, then the key of its operation if it has an id.
 -- ARGV[1]  for each request 24 bytes: number of its plan B (1 is ARGV[2]); operation B: 0 attempt, 1 peek, 2 record,
---          3 refund, 4 count; flags B: 1 states are wanted, 2 it has an id; instant I7, above 2^53 the server's clock;
---          n I7, units; from I7: of a refund the instant of the grant, above 2^53 the oldest entries, of a count the span.
--- ARGV[p]  a plan: mode B: 0 all or nothing, 1 partial, 2 denied attempts count; number of limits B; plain B: 1 if the mode is
---          0 or 1, and all limits are of kind 0 with a max above 0, without interval, cost and cells; time I7 for which an
---          operation is remembered. Then for each limit 49 bytes: kind B: 0 rolling or concurrency, 1 fixed, 2 fixed from
---          the first unit, 3 bucket; max I7; window I6; minimum interval I6; cost i8: units of any attempt, 0 its own
---          number, -1 a peek; and three numbers I7:
+--          3 refund, 4 count, 6 settle, 7 extend, 8 block, 9 probe; flags B: 1 states are wanted, 2 it has an id; instant I7,
+--          above 2^53 the server's clock; n I7, units: of a settle those really used, above 2^53 all; and a number I7:
+--            attempt      life of the reservation that it opens, 0 none
+--            refund       instant of the grant, above 2^53 the oldest entries
+--            count        span
+--            extend       units that the reservation had before, above 2^53 unknown
+--            block        length, 0 ends the blocks
+--            others       0
+-- ARGV[p]  a plan: mode B: 0 all or nothing, 1 partial, 2 denied attempts count; number of limits B; form B: 1 if the mode is
+--          0 or 1, and all limits are of kind 0 with a max above 0, without interval, cost and cells, otherwise 0; and 2 more
+--          if a limit has a block; time I7 for which an operation is remembered. Then for each limit 49 bytes: kind B: 0
+--          rolling or concurrency, 1 fixed, 2 fixed from the first unit, 3 bucket; max I7; window I6; minimum interval I6;
+--          cost i8: units of any attempt, 0 its own number, -1 a peek; and three numbers I7:
 --            rolling      width of a cell or 0, 0, 1 for holds or 0
 --            fixed        0, 0, 0; or of a Period begin and end of the window around the client's clock, 0
 --            bucket       one unit flows in every a + b/c microseconds, in lowest terms; max is the capacity
+--          With a form of 2 or 3 follows the block of each limit I6: the time for which a denial by it blocks its history, 0
+--          not (R20). Then for rules that join calls: for each call the number of its limits B, and their numbers B from 1. Each
+--          of these calls begins a block of its own.
 -- reply    for each request, one after the other:
 --          0 B, binding limit B (0 none), granted I7, remaining i8, instant I7, wait i8 (-1 never), reset I7, valid I7
 --          (the time for which a denial stays the same if nothing is written); then, if wanted, the state of each
 --          limit: remaining i8, wait i8, and the times until the next unit is there i8, until the interval is over i8,
---          until no unit counts i8. A refund and a count use granted and instant.
---          1 B: an operation that is remembered: its reply from the binding limit on, and that limit: length B, its name,
---          its 49 bytes as above, and the number of limits B; or length 0.
+--          until no unit counts i8. A refund, a count, a settle and a block use granted and instant.
+--          1 B: an operation that is remembered: its reply from the binding limit on, the rest of the longest block I7, and the
+--          limit: length B, its name, its 49 bytes as above, and the number of limits B; or length 0.
 --          2 B, instant I7: nothing is decided, because the instant is outside of the window of a Period.
 --          3 B, number of the key among those of the request I2, length I2, text: an error; nothing is written, unless the text
 --            begins with weir:half.
+--          4 B: as 0, while a block runs: valid is followed by the rest of the longest block I7, and each state by that of its
+--            block i8.
+--          5 B: as 4, but a block began or was set by this request.
+--          Replies 0, 1, 4 and 5 to an attempt that opens a reservation, a settle and an extend end with the reservation: its
+--          units I7 (0 none), the end of its life I7, the instant of its hold i8 (-1 none), the units of its settlement i8
+--          (-1 open).
 --
--- A history is a hash. Field h is its header, in one of three forms:
+-- An operation is a string: version B = 3, operation B, n I7, its number I7, instant I7 until which it is known; of its reply
+-- all from the binding limit on to valid, and the rest of the longest block I7; its limit as in reply 1. An attempt that opened
+-- a reservation (R19) has behind that: all granted units I7, instant of the newest grant I7, units of the newest grant I7, units
+-- of the attempt I7, instant of the hold i8 (-1 none), end of life I7, units of the settlement i8 (-1 open), granted I7 and
+-- instant I7 of the reply to the settlement, and the reply to the newest extension with units: length B, 0 or 45, and all from
+-- the binding limit on to valid.
+--
+-- A history is a hash. Field h is its header, in one of four forms:
 --          1 B, last I7, first I7, promised I6, units I2, total I4, tail: the newest entry is of instant last.
 --          2 B, last I7, first I7, promised I6, units I7, total I7, newest I7, from I6, chunks I4, skip I2, late I7,
 --            length B, tail.
 --          3 B, last I7, promised I6, debt I7, rest I7, since I7, a I7, b I7, c I7: a bucket.
+--          4 B, begin I7, length I7, and a header as above or nothing: the history has a block (R20), which is dropped by the
+--            first recording after its end. The key lives at least as long as the block, also beyond promised.
 --          last      exact instant of the newest attempt (R2, R5)
 --          first     mark of the oldest entry: its instant, the end of its cell or the begin of its window (R3, R9)
 --          promised  millisecond until which the key lives at least; 0 = not known (R13)
