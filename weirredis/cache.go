@@ -187,13 +187,17 @@ func (r *reply) after(us int64) reply {
 	if c.reset > 0 { // otherwise no unit counts
 		c.reset = max(0, c.reset-us)
 	}
+	if c.blocked > 0 { // validFor is no longer
+		c.blocked = max(0, c.blocked-us)
+	}
 	return c
 }
 
 // replied ends the cached denials of the histories that req wrote to, or may have
 // written to. r is the reply to req, and err its error.
 func (c *denialCache) replied(req *request, r *reply, err error) {
-	if req.writes() && (err != nil || r.granted > 0 || req.op != engine.Attempt || req.mode == engine.CountDenied) {
+	decides := req.op == engine.Attempt || req.op == engine.Probe
+	if req.writes() && (err != nil || !decides || r.began || req.op == engine.Attempt && (r.granted > 0 || req.mode == engine.CountDenied)) {
 		c.wrote(req.keys()...)
 	}
 }
@@ -210,7 +214,9 @@ func (c *denialCache) wrote(keys ...string) {
 }
 
 // add caches an answer if it is a denial that can be repeated. A denial by a concurrency
-// limit is not cached: a settlement by another process may end it at any time (R17).
+// limit is not cached: a settlement by another process may end it at any time (R17). A denial of
+// a limit with a block can be: the attempt began the block or found it running, so a repeated one
+// changes nothing (R20). Peeks and probes are never cached, because an attempt may begin a block.
 func (c *denialCache) add(of *engine.Call, a *answer) {
 	r := &a.reply
 	denied := !r.replayed && r.bound > 0 && r.granted == 0 && of.Rules.Limits[r.bound-1].Kind != engine.KindConcurrency

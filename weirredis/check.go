@@ -92,7 +92,7 @@ func (r *Report) judge(c check, info map[string]string) error {
 	} else if n, _ := fmt.Sscanf(info["redis_version"], "%d.%d", &major, &minor); n < 2 || major < 6 || major == 6 && minor < 2 {
 		return fmt.Errorf("%w: %s is %s; use Redis 6.2 or later, or Valkey", ErrServer, r.where(), r.Server)
 	}
-	for _, command := range strings.Fields("GET HDEL HGET HLEN HSET PEXPIRE SET UNLINK") {
+	for _, command := range strings.Fields("GET HDEL HGET HLEN HSET PEXPIRE PTTL SET UNLINK") {
 		if reply := info[command]; refused(reply) {
 			return fmt.Errorf("%w: %s refuses %s (%s): %s", ErrServer, r.where(), command, reply, advice[cause(reply)])
 		}

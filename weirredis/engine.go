@@ -158,8 +158,7 @@ func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 		if c.Err != nil {
 			continue
 		}
-		c.Result = engine.Result{}
-		clear(c.States)
+		c.Fail(nil)
 		switch {
 		case c.Op == engine.Reset:
 			t.send()
@@ -258,7 +257,8 @@ func (e *Engine) order(calls []engine.Call) {
 	for i := range calls {
 		c := &calls[i]
 		d := &c.Result
-		if c.Err != nil || c.Op > engine.Record || c.Given || d.Replayed {
+		decides := c.Op <= engine.Record || c.Op == engine.Probe
+		if c.Err != nil || !decides || c.Given || d.Replayed {
 			continue
 		}
 		_, histories := e.keysOf(c.Rules, &c.Key)
@@ -269,8 +269,10 @@ func (e *Engine) order(calls []engine.Call) {
 		case d.Allowed:
 		case d.RetryAfter == engine.Never:
 			d.At, d.ResetAfter = d.At.Add(behind), max(0, d.ResetAfter-behind)
+			d.Blocked = max(0, d.Blocked-behind)
 		case behind < d.RetryAfter:
 			d.At, d.RetryAfter, d.ResetAfter = d.At.Add(behind), d.RetryAfter-behind, max(0, d.ResetAfter-behind)
+			d.Blocked = max(0, d.Blocked-behind)
 		}
 	}
 }

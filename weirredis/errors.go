@@ -160,6 +160,8 @@ func (e *Engine) callError(ctx context.Context, err error, p *engine.Compiled, k
 		return overflow(word, p)
 	case ours && strings.HasPrefix(word, "id "):
 		return otherOperation(word)
+	case ours && !strings.HasPrefix(word, "state "):
+		return reservationError(word)
 	case ours:
 		return &stateError{keys, describeState(word), "delete the key to begin again, or use the version of Weir that wrote it"}
 	case strings.Contains(text, "WRONGTYPE "):
@@ -192,7 +194,7 @@ func most(l *engine.Limit) int64 {
 func describeState(word string) string {
 	word = strings.TrimSpace(strings.TrimPrefix(word, "state "))
 	if n, ok := strings.CutPrefix(word, "version "); ok {
-		return fmt.Sprintf("its layout is version %s, this Weir reads 1 and 2, and of buckets 3", n)
+		return fmt.Sprintf("its layout is version %s, this Weir reads 1 and 2, of buckets 3, and of blocks 4", n)
 	}
 	return word
 }
@@ -244,6 +246,25 @@ func otherOperation(word string) error {
 	code, units := engine.Attempt, ""
 	fmt.Sscanf(word, "id %d %s", &code, &units) // missing parts stay empty
 	return engine.Input("id", "it names %s of %s units; give each operation an id of its own", cmp.Or(opWords[code], "an attempt"), units)
+}
+
+// reservationError returns the error for the script's words about a reservation (R19).
+func reservationError(word string) error {
+	about, detail, _ := strings.Cut(strings.TrimSpace(word), " ")
+	about, detail = strings.TrimSpace(about), strings.TrimSpace(detail)
+	switch about {
+	case "settled":
+		return fmt.Errorf("%w: with %s units", engine.ErrSettled, detail)
+	case "units":
+		return engine.Input("units", "the reservation has %s units; extend it from that number, and to %d at most", detail, engine.MaxUnits)
+	}
+	switch reason, units, _ := strings.Cut(detail, " "); reason {
+	case "life":
+		return fmt.Errorf("%w: its %s units stay as they were granted", engine.ErrExpired, units)
+	case "hold":
+		return fmt.Errorf("%w: its hold has ended; settle it with a number of units", engine.ErrExpired)
+	}
+	return fmt.Errorf("%w: it is unknown, or was settled more than a minute ago", engine.ErrExpired)
 }
 
 // opWords are the operations that have an idempotency key and are no attempts, in a sentence.

@@ -15,13 +15,17 @@ const (
 	replyReplayed
 	replyOutside // nothing is decided, because another window of a Period is needed
 	replyError
+	replyBlocked // decided, and a block runs
+	replyBegan   // decided, and a block began or was set
 )
 
 const (
-	decidedBytes = 1 + 1 + 7 + 8 + 7 + 8 + 7 + 7
-	stateBytes   = 5 * 8
-	outsideBytes = 1 + 7
-	errorBytes   = 1 + 2 + 2
+	decidedBytes     = 1 + 1 + 7 + 8 + 7 + 8 + 7 + 7
+	blockBytes       = 7
+	stateBytes       = 5 * 8
+	reservationBytes = 7 + 7 + 8 + 8
+	outsideBytes     = 1 + 7
+	errorBytes       = 1 + 2 + 2
 )
 
 // reply is the script's answer to one request: durations and instants are microseconds.
@@ -33,6 +37,10 @@ type reply struct {
 	wait      int64 // -1 = never, as on the server
 	reset     int64
 	validFor  int64 // time for which the denial stays the same if no call writes
+	blocked   int64 // rest of the longest block that runs
+	began     bool  // the request began or set a block
+
+	reservation string // the packed reservation, if the request has one
 
 	states   string // the packed states, if they were requested
 	limit    string // the limit that bound a replayed operation, with its numbers
@@ -48,58 +56,109 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 		return r, "", badReply{0}
 	}
 	switch first := text[0]; {
-	case (first == replyDecided || first == replyReplayed && req.operation != "") && len(text) >= decidedBytes:
-		r = reply{
-			bound:     int(text[1]),
-			granted:   int56At(text, 2),
-			remaining: int64At(text, 9),
-			at:        int56At(text, 17),
-			wait:      int64At(text, 24),
-			reset:     int56At(text, 32),
-			validFor:  int56At(text, 39),
-			replayed:  first == replyReplayed,
-		}
-		rest = text[decidedBytes:]
-		size, head := 0, 0
-		switch {
-		case r.replayed && rest != "":
-			head, size = 1, int(rest[0])
-			if size > 0 && size <= limitBytes+1 {
-				return r, "", badReply{len(text)}
-			}
-		case req.states:
-			size = req.limits() * stateBytes
-		}
-		if len(rest) < head+size || r.replayed && head == 0 || !r.replayed && r.bound > req.limits() ||
-			!isWait(r.wait) || !isSpan(r.reset) || !isSpan(r.validFor) {
-			return r, "", badReply{len(text)}
-		}
-		body := rest[head : head+size]
-		if r.replayed {
-			r.limit = body
-			return r, rest[head+size:], nil
-		}
-		for i := 0; i < size; i += stateBytes {
-			if !areTimes(body[i:]) {
-				return r, "", badReply{len(text)}
-			}
-		}
-		r.states = body
-		return r, rest[head+size:], nil
 	case first == replyOutside && len(text) >= outsideBytes:
 		return reply{outside: true, at: int56At(text, 1)}, text[outsideBytes:], nil
 	case first == replyError && len(text) >= errorBytes:
 		if size := errorBytes + int(text[3])<<8 + int(text[4]); len(text) >= size {
 			return reply{key: int(text[1])<<8 + int(text[2])}, text[size:], ReplyError(text[errorBytes:size])
 		}
+	case first == replyDecided, first == replyBlocked, first == replyBegan, first == replyReplayed && req.operation != "":
+		if rest, ok := r.cut(text, req); ok {
+			return r, rest, nil
+		}
 	}
-	return r, "", badReply{len(text)}
+	return reply{}, "", badReply{len(text)}
 }
 
-// areTimes reports whether the times of a state are valid. Its first number is units.
+// cut reads a decision at the beginning of text, and returns the text behind it. It reports
+// whether it is the answer to req.
+func (r *reply) cut(text string, req *request) (rest string, ok bool) {
+	first, size := text[0], decidedBytes
+	if first != replyDecided {
+		size += blockBytes
+	}
+	if len(text) < size {
+		return "", false
+	}
+	*r = reply{
+		bound:     int(text[1]),
+		granted:   int56At(text, 2),
+		remaining: int64At(text, 9),
+		at:        int56At(text, 17),
+		wait:      int64At(text, 24),
+		reset:     int56At(text, 32),
+		validFor:  int56At(text, 39),
+		replayed:  first == replyReplayed,
+		began:     first == replyBegan,
+	}
+	if first != replyDecided {
+		r.blocked = int56At(text, decidedBytes)
+	}
+	rest = text[size:]
+	switch {
+	case r.replayed:
+		r.limit, rest, ok = cutLimit(rest)
+	case r.bound > req.limits():
+		return "", false
+	default:
+		r.states, rest, ok = req.cutStates(rest, first != replyDecided)
+	}
+	if !ok || !isWait(r.wait) || !isSpan(r.reset) || !isSpan(r.validFor) || !isSpan(r.blocked) {
+		return "", false
+	}
+	if !req.reserves {
+		return rest, true
+	}
+	if len(rest) < reservationBytes {
+		return "", false
+	}
+	r.reservation = rest[:reservationBytes]
+	return rest[reservationBytes:], true
+}
+
+// cutLimit cuts the limit that bound a replayed operation from text. It reports whether it could.
+func cutLimit(text string) (limit, rest string, ok bool) {
+	if text == "" {
+		return "", "", false
+	}
+	size := int(text[0])
+	if text = text[1:]; len(text) < size || size > 0 && size <= limitBytes+1 {
+		return "", "", false
+	}
+	return text[:size], text[size:], true
+}
+
+// cutStates cuts the states of the limits from text, and adds the rest of their blocks if text
+// has none. It reports whether it could.
+func (req *request) cutStates(text string, blocks bool) (states, rest string, ok bool) {
+	if !req.states {
+		return "", text, true
+	}
+	each := stateBytes
+	if blocks {
+		each += 8
+	}
+	size := req.limits() * each
+	if len(text) < size {
+		return "", "", false
+	}
+	for i := 0; i < size; i += each {
+		if !areTimes(text[i : i+each]) {
+			return "", "", false
+		}
+	}
+	return text[:size], text[size:], true
+}
+
+// areTimes reports whether the times of a state are valid. Its first number is units, and the
+// second one may be -1.
 func areTimes(state string) bool {
-	return isWait(int64At(state, 8)) && isSpan(int64At(state, 16)) &&
-		isSpan(int64At(state, 24)) && isSpan(int64At(state, 32))
+	for i := 16; i < len(state); i += 8 {
+		if !isSpan(int64At(state, i)) {
+			return false
+		}
+	}
+	return isWait(int64At(state, 8))
 }
 
 // isWait reports whether micros is a valid wait, or -1 for never.
@@ -116,20 +175,29 @@ func (e badReply) Error() string {
 	return fmt.Sprintf("%d bytes that are not a reply of this version; is there a proxy that changes replies?", e.size)
 }
 
-// answer sets the result and the states of a call.
+// answer sets the result, the states and the reservation of a call.
 func (r *reply) answer(c *engine.Call) {
-	if c.Op == engine.Count {
+	if r.reservation != "" && c.Reservation != nil {
+		*c.Reservation = readReservation(r.reservation, c.Rules)
+	}
+	at := time.UnixMicro(r.at)
+	switch c.Op {
+	case engine.Count:
 		c.Result.Granted = r.granted
+		return
+	case engine.Refund, engine.Settle:
+		c.Result = engine.Result{Granted: r.granted, At: at, Replayed: r.replayed}
+		return
+	case engine.Block:
+		c.Result = engine.Result{At: at, Blocked: span(r.blocked)}
 		return
 	}
 	c.Result = r.result(c.Rules)
 	switch {
-	case c.Op == engine.Refund:
-		c.Result = engine.Result{Granted: r.granted, At: c.Result.At, Replayed: r.replayed}
 	case r.replayed:
 		c.Result.Replayed = true
 		readBinding(r.limit, &c.Result)
-	case c.States != nil:
+	case c.States != nil && r.states != "":
 		readStates(r.states, c.Rules, c.States)
 	}
 }
@@ -142,6 +210,7 @@ func (r *reply) result(p *engine.Compiled) engine.Result {
 		Remaining:  r.remaining,
 		RetryAfter: wait(r.wait),
 		ResetAfter: span(r.reset),
+		Blocked:    span(r.blocked),
 		At:         time.UnixMicro(r.at),
 		Cached:     r.cached,
 	}
@@ -163,27 +232,64 @@ func readBinding(text string, d *engine.Result) {
 	d.Max = int56At(packed, 1)
 	d.Window = time.Duration(int64At(packed, 6)&(1<<48-1)) * time.Microsecond
 	d.Used = -1
-	if limits == 1 {
+	if limits == 1 && d.Blocked == 0 { // a block hides the room
 		d.Used = d.Max - d.Remaining
 	}
 }
 
-// readStates reads the states behind a reply.
+// readStates reads the states behind a reply. Those of a reply without blocks are shorter.
 func readStates(text string, p *engine.Compiled, states []engine.State) {
+	each := len(text) / len(states)
 	for i := range states {
-		s, t := p.Limits[i].Describe(), text[i*stateBytes:]
+		s, t := p.Limits[i].Describe(), text[i*each:(i+1)*each]
 		s.Remaining = int64At(t, 0)
 		s.Used = p.Limits[i].Capacity - s.Remaining
 		s.RetryAfter = wait(int64At(t, 8))
 		s.NextAfter = span(int64At(t, 16))
 		s.MinIntervalAfter = span(int64At(t, 24))
 		s.ResetAfter = span(int64At(t, 32))
+		if each > stateBytes {
+			s.Blocked = span(int64At(t, stateBytes))
+		}
+		if s.Blocked > 0 {
+			s.Remaining = min(0, s.Remaining) // a block leaves no room (R20)
+		}
 		states[i] = s
 	}
 }
 
+// readReservation reads the reservation behind a reply.
+func readReservation(text string, p *engine.Compiled) engine.Reservation {
+	r := engine.Reservation{Units: int56At(text, 0)}
+	if r.Units == 0 {
+		return r
+	}
+	r.ExpiresAt = int56At(text, 7)
+	hold, actual := int64At(text, 14), int64At(text, 22)
+	if shortest := shortestHold(p); hold >= 0 && shortest > 0 {
+		r.HeldUntil = hold + shortest
+	}
+	if actual >= 0 {
+		r.Settled, r.Actual = true, actual
+	}
+	return r
+}
+
+// shortestHold returns the shortest hold of the concurrency limits in microseconds, or 0 without
+// any.
+func shortestHold(p *engine.Compiled) (shortest int64) {
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		if l.Kind == engine.KindConcurrency && (shortest == 0 || l.Window < shortest) {
+			shortest = l.Window
+		}
+	}
+	return shortest
+}
+
 func int56At(text string, i int) int64 {
-	return int64At(text, i-1) & (1<<56 - 1) // i > 0: the byte before is masked out
+	high := int64(text[i])<<16 | int64(text[i+1])<<8 | int64(text[i+2])
+	return high<<32 | int64(binary.BigEndian.Uint32([]byte(text[i+3:i+7])))
 }
 
 func int64At(text string, i int) int64 {

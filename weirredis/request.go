@@ -20,6 +20,7 @@ type request struct {
 	n         int64
 	mode      engine.Mode
 	states    bool
+	reserves  bool   // the reply ends with a reservation
 	version   uint32 // denialCache.version before the request is sent
 }
 
@@ -32,46 +33,71 @@ type plan struct {
 const (
 	argBytes = 1 + 1 + 7 + 7 + 7 // a request behind the number of its plan
 
-	// serverClock replaces an instant and selects the server's clock. oldest replaces the instant
-	// of a grant and selects the oldest entries. Both are above every instant and exact in Lua.
+	// These are above every instant and every number of units, and exact in Lua. serverClock
+	// replaces an instant and selects the server's clock. unnamed replaces engine.Oldest,
+	// engine.AllUnits and engine.Unknown, which are below 0.
 	serverClock = engine.MaxInstant + 1
-	oldest      = engine.MaxInstant + 1
+	unnamed     = engine.MaxInstant + 1
 
 	flagStates    = 1
 	flagOperation = 2
+
+	planBlocks = 2 // in the form of a plan: some limit has a block
 )
 
 // newRequest packs a call, which is no reset.
 func (e *Engine) newRequest(c *engine.Call) request {
-	req := request{op: c.Op, n: c.N, mode: c.Rules.Mode, states: c.States != nil && c.Op < engine.Refund}
+	req := request{op: c.Op, n: c.N, mode: c.Rules.Mode}
+	req.states = c.States != nil && (c.Op < engine.Refund || c.Op == engine.Probe)
 	req.plan = e.planOf(c)
-	flags, at, from := byte(0), int64(serverClock), int64(0)
+	flags, at := byte(0), int64(serverClock)
 	if req.states {
 		flags |= flagStates
 	}
-	if c.ID != "" && req.writes() {
+	if c.ID != "" && req.hasID() {
 		flags |= flagOperation
 		req.operation = e.operationKey(c.Rules, &c.Key, c.ID)
+		req.reserves = c.Op == engine.Settle || c.Op == engine.Extend || c.Op == engine.Attempt && c.TTL > 0
 	}
 	if c.Given {
 		at = c.At
 	}
-	switch kind := c.Rules.Limits[c.Limit].Kind; {
-	case c.Op == engine.Refund && c.From == engine.Oldest:
-		from = oldest
-	case c.Op == engine.Count && (kind == engine.KindFixed || kind == engine.KindFixedFromFirst):
-		from = c.Rules.Limits[c.Limit].Window // only the beginning of the window is stored (R11)
-	case c.Op >= engine.Refund:
-		from = c.From
-	}
 	b := append(req.arg[:0], byte(c.Op), flags)
-	append7(append7(append7(b, at), c.N), from)
+	append7(append7(append7(b, at), orUnnamed(c.N)), orUnnamed(req.number(c)))
 	req.several, req.joined = e.keysOf(c.Rules, &c.Key)
 	if c.Op == engine.Count { // only one history, because the instant depends on no other
 		req.joined, req.several = req.keys()[c.Limit], nil
 	}
 	req.version = e.cache.version(&req)
 	return req
+}
+
+// number returns the number of a request that depends on its operation.
+func (req *request) number(c *engine.Call) int64 {
+	limit := &c.Rules.Limits[c.Limit]
+	switch c.Op {
+	case engine.Attempt:
+		if req.reserves {
+			return c.TTL
+		}
+		return 0
+	case engine.Count:
+		if limit.Kind == engine.KindFixed || limit.Kind == engine.KindFixedFromFirst {
+			return limit.Window // only the beginning of the window is stored (R11)
+		}
+		return c.From
+	case engine.Refund, engine.Extend, engine.Block:
+		return c.From
+	}
+	return 0
+}
+
+// orUnnamed returns a number as the script reads it.
+func orUnnamed(v int64) int64 {
+	if v < 0 {
+		return unnamed
+	}
+	return v
 }
 
 // keys returns the keys of the histories, in the order of the limits.
@@ -98,9 +124,19 @@ func (req *request) faulty(number int) []string {
 // limits returns the number of limits.
 func (req *request) limits() int { return max(1, len(req.several)) }
 
+// hasID reports whether an ID of the call counts: a request that records or takes back nothing
+// is not remembered.
+func (req *request) hasID() bool {
+	switch req.op {
+	case engine.Attempt, engine.Record, engine.Refund:
+		return req.n > 0
+	}
+	return req.op == engine.Settle || req.op == engine.Extend
+}
+
 // writes reports whether the request can write to a history.
 func (req *request) writes() bool {
-	return req.n > 0 && req.op != engine.Peek && req.op != engine.Count
+	return req.hasID() || req.op == engine.Block || req.op == engine.Probe && req.n > 0
 }
 
 // canCache reports whether a denial may be answered from memory: the denied attempts
@@ -159,8 +195,27 @@ func newPlan(c *engine.Call, around int64) *plan {
 			p.until = three[1]
 		}
 	}
+	if c.Op != engine.Count && slices.ContainsFunc(limits, func(l engine.Limit) bool { return l.Block > 0 }) {
+		b[2] += planBlocks
+		b = appendBlocks(b, c.Rules)
+	}
 	p.text = string(b)
 	return p
+}
+
+// appendBlocks appends the block of each limit and, of joined rules, the limits of each call: each
+// of these calls begins a block of its own (R20).
+func appendBlocks(b []byte, rules *engine.Compiled) []byte {
+	for i := range rules.Limits {
+		b = append6(b, rules.Limits[i].Block)
+	}
+	for _, places := range rules.Calls {
+		b = append(b, byte(len(places)))
+		for _, place := range places {
+			b = append(b, byte(place+1))
+		}
+	}
+	return b
 }
 
 // limitBytes is the size of a packed limit.

@@ -7,7 +7,7 @@
 local time, key = redis.call('TIME'), ARGV[1]
 local lines = { string.format('%.0f', time[1] * 1000000 + time[2]) }
 for _, command in ipairs({ { 'INFO' }, { 'GET', key }, { 'HDEL', key, 'h' }, { 'HGET', key, 'h' }, { 'HLEN', key },
-  { 'HSET', key, 'h', '', 'odd' }, { 'PEXPIRE', key, 1 }, { 'SET', key, '', 'XX' }, { 'UNLINK', key } }) do
+  { 'HSET', key, 'h', '', 'odd' }, { 'PEXPIRE', key, 1 }, { 'PTTL', key }, { 'SET', key, '', 'XX' }, { 'UNLINK', key } }) do
   local reply = redis.pcall(unpack(command))
   lines[#lines + 1] = type(reply) == 'table' and command[1] .. ':' .. reply.err or tostring(reply)
 end

@@ -36,7 +36,7 @@
 --          3 B, number of the key among those of the request I2, length I2, text: an error; nothing is written, unless the text
 --            begins with weir:half.
 --          4 B: as 0, while a block runs: valid is followed by the rest of the longest block I7, and each state by that of its
---            block i8.
+--            block i8. The remaining units of a state are its room, also during its block.
 --          5 B: as 4, but a block began or was set by this request.
 --          Replies 0, 1, 4 and 5 to an attempt that opens a reservation, a settle and an extend end with the reservation: its
 --          units I7 (0 none), the end of its life I7, the instant of its hold i8 (-1 none), the units of its settlement i8
@@ -187,9 +187,10 @@ local function requests(decide, once)
     local time = not given and not clock and call('TIME')
     if time then clock = time[1] * 1000000 + time[2] end
     if not given then raw = clock end
-    local _, count, plain = byte(plan, 1, 3)
-    local fine, reply = plain == 1 and op == 0 and flags == 0 and n == 1, nil
+    local _, count, form = byte(plan, 1, 3)
+    local fine, reply = (form == 1 or form == 3) and op == 0 and flags == 0 and n == 1, nil
     if fine and not (decide and j == first) then fine, reply = pcall(short, plan, count, 1, true, raw, given, k) end
+    if form == 3 and fine and reply and byte(reply, 2) > 0 then reply = nil end -- the denial may begin a block (R20).
     if current >= 0 and not (fine and reply) then
       if not decide then return end
       fine, reply = pcall((op > 2 or flags > 1) and once or decide, plan, op, flags, raw, given, n, from, k)
@@ -289,8 +290,8 @@ local function counting(key, tail, from, to, skip, newest, own, first, total, cu
 end
 
 -- write stores a prepared change of a history. It deletes the chunks from .. at - 1 and to .. top - 1, and sets the header, the
--- chunks in chunks (number and text by turns), and the time to live.
-local function write(key, head, from, at, to, top, chunks, ttl)
+-- chunks in chunks (number and text by turns), and the time to live, which is then at least `least` milliseconds.
+local function write(key, head, from, at, to, top, chunks, ttl, least)
   local dead = {}
   for i = from, at - 1 do dead[#dead + 1] = i end
   for i = to, top - 1 do dead[#dead + 1] = i end
@@ -298,6 +299,7 @@ local function write(key, head, from, at, to, top, chunks, ttl)
   if not chunks then current = call('HSET', key, 'h', head) and -1 end
   for i = 1, chunks and #chunks or 0, 200 do current = call('HSET', key, 'h', head, unpack(chunks, i, min(i + 199, #chunks))) and -1 end
   if ttl then call('PEXPIRE', key, ttl) end
+  if least and call('PTTL', key) < least then call('PEXPIRE', key, least) end
 end
 
 -- seen returns the newest mark that does not count at now, and the mark of an entry of now (R3, R9); nil if now is outside
@@ -310,18 +312,112 @@ local function seen(kind, now, window, a, b)
   end
 end
 
--- ahead reads the headers of a request. It returns its instant: the clock or, if a history is less than a second ahead,
--- the newest attempt (R2).
-local heads = {} -- the headers of the request's histories, false without one
-local function ahead(k, count, raw)
+-- parted returns a header of form 4 without its block, or false, and the block: begin and length.
+local function parted(head)
+  assert(#head > 14, 'weir:state the header is cut off')
+  local _, begin, length = decode('>BI7I7', head)
+  assert(begin < 2^53 and length < 2^53, damaged)
+  return #head > 15 and sub(head, 16), { begin = begin, length = length }
+end
+
+-- ahead reads the headers of a request. It returns its instant: the clock or, if a history or a block is less than a second
+-- ahead, the newest attempt or the begin of the block (R2). feels has the numbers of the limits whose blocks count, nil all.
+local heads = {} -- the headers of the request's histories without their blocks, false without one
+local blocks -- nil, or the blocks of the request's histories by their limits (R20): begin, length; whether the request feels it,
+             -- and then its rest, otherwise 0; and whether its begin was corrected (R2)
+local function ahead(k, count, raw, feels)
   local now = raw
+  blocks = nil
   for i = 1, count do
     current = k + i
-    heads[i] = call('HGET', KEYS[k + i], 'h')
-    local last = heads[i] and #heads[i] >= 8 and decode('>I7', heads[i], 2) or raw
+    local head, block = call('HGET', KEYS[k + i], 'h'), nil
+    if head and byte(head) == 4 then
+      head, block = parted(head)
+      block.felt = not feels or feels[i] or false
+      blocks = blocks or {}
+      blocks[i] = block
+      if block.felt and block.begin > now and block.begin - raw < 1000000 then now = block.begin end
+    end
+    heads[i] = head
+    local last = head and #head >= 8 and decode('>I7', head, 2) or raw
     if last > now and last - raw < 1000000 then now = last end
   end
+  for i = 1, blocks and count or 0 do
+    local block = blocks[i]
+    if block then
+      if block.felt and block.begin - raw >= 1000000 then block.begin, block.moved = now, true end
+      block.rest = block.felt and max(0, block.length - (now - block.begin)) or 0
+    end
+  end
   return now
+end
+
+-- framed adds the block of limit i to a prepared change of its history. A recording drops a block that is over. Other changes
+-- drop none, because they do not move the newest attempt (R2). The key lives at least as long as the block.
+local function framed(change, i, records, raw, now, given)
+  local block = blocks and blocks[i]
+  if not block or records and block.felt and block.rest == 0 then return change end
+  local rest = block.length - (now - block.begin)
+  change[2] = encode('>BI7I7', 4, block.begin, block.length) .. change[2]
+  if rest > 0 then
+    local _, least = expiry(0, raw, now + rest, 0, given)
+    change[9] = least
+  end
+  return change
+end
+
+-- begin begins the blocks of a denial (R20): that of the limit that denied it, or of joined calls those of the limits that
+-- denied each of them. deniers has the waits of the limits that denied. It adds their changes to the prepared ones, and
+-- returns whether a block begins.
+local function begin(plan, count, bound, deniers, writes, now, k)
+  local began = false
+  local function add(i)
+    local length = decode('>I6', plan, 49 * count + 6 * i + 5)
+    if length == 0 then return end
+    began, blocks = true, blocks or {}
+    blocks[i] = { begin = now, length = length, felt = true, rest = length }
+    for j = 1, #writes do
+      if writes[j][10] == i then return end
+    end
+    writes[#writes + 1] = { KEYS[k + i], heads[i] or '', 0, 0, 0, 0, nil, nil, nil, i, false }
+  end
+
+  local p = 55 * count + 11
+  if p > #plan then add(bound) end
+  while p <= #plan do
+    local size, denier, longest = byte(plan, p), 0, 0
+    for q = p + 1, p + size do
+      local i = byte(plan, q)
+      local wait = deniers[i]
+      if wait and (denier == 0 or longest >= 0 and (wait < 0 or wait > longest)) then denier, longest = i, wait end
+    end
+    if denier > 0 then add(denier) end
+    p = p + size + 1
+  end
+  return began
+end
+
+-- hindered returns the reply of a decision while blocks run, or nil if none does. Its numbers are those without blocks. places
+-- has the numbers of its limits, nil their order.
+local function hindered(began, places, count, bound, grant, remaining, now, wait, reset, valid, states)
+  local longest, text = 0, ''
+  for i = 1, count do
+    local block = blocks[places and places[i] or i]
+    local rest = block and block.rest or 0
+    if rest > 0 then longest, valid = max(longest, rest), min(valid, rest) end
+    if states ~= '' then
+      local left, waits, next, pause, empty = decode('>i8i8i8i8i8', states, 40 * i - 39)
+      if rest > 0 then
+        next, empty = max(next, rest), max(empty, rest)
+        if waits >= 0 then waits = max(waits, rest) end
+      end
+      text = text .. encode('>i8i8i8i8i8i8', left, waits, next, pause, empty, rest)
+    end
+  end
+  if longest == 0 then return nil end
+  if wait >= 0 then wait = max(wait, longest) end
+  return encode('>BBI7i8I7i8I7I7I7', began and 5 or 4, bound, grant, min(remaining, 0), now, wait, max(reset, longest), valid,
+    longest) .. text
 end
 
 -- corrections returns the functions that take entries off the newest end of a history.
@@ -465,22 +561,31 @@ local function leaving(key, tail, to, at, s, p, u, edge, push, newest, need)
   return push and gone + push >= need and edge or newest
 end
 
--- decide decides an attempt, a peek or a record: all limits record, or none (R4 to R8, R10). It returns the reply, whether
--- units were recorded, and the instant. Nothing is written before every limit is decided. A limit prepares its change as
--- if the limits after it granted as much as those before. If one grants less, the decision begins again with less.
-local function decide(plan, op, flags, raw, given, n, _, k)
-  local mode, count = byte(plan, 1, 2)
-  local now = ahead(k, count, raw)
-  if n == 0 then op = 1 end
+-- decide decides an attempt, a peek, a probe or a record: all limits record, or none (R4 to R8, R10). It returns the reply,
+-- whether units were recorded, and the instant. Nothing is written before every limit is decided. A limit prepares its change
+-- as if the limits after it granted as much as those before. If one grants less, the decision begins again with less.
+-- A settle and an extend read the headers themselves: they pass the instant, and the numbers of the plan's limits.
+local function decide(plan, op, flags, raw, given, n, _, k, now, places)
+  local mode, count, form = byte(plan, 1, 3)
+  now = now or ahead(k, count, raw)
+  local begins = form > 1 and n > 0 and (op == 0 or op == 9) -- a denial begins blocks
+  if n == 0 or op == 9 then op = 1 end
   local grant, add, full = n, op == 1 and 0 or n, true -- units granted so far, and to record
-  local i, writes, states, remaining, wait, reset, valid, bound, longest, tight, least = 0
+  for j = 1, blocks and op ~= 2 and count or 0 do -- a running block denies (R20).
+    local block = blocks[places and places[j] or j]
+    if block and block.rest > 0 then grant, add, full, begins = 0, 0, false, false end
+  end
+  local i, writes, states, remaining, wait, reset, valid, bound, longest, tight, least, deniers = 0
   local refill, bucketed, inflow, exceeds, missing
   while i < count do
-    i, current = i + 1, k + i + 1
+    i = i + 1
     if i == 1 then
       writes, states, remaining, wait, reset, valid, bound, tight, least = {}, '', 2^53 - 1, 0, 0, 2^53 - 1, 0, 0, 2^53 - 1
+      deniers = begins and {}
     end
-    local key, stored, chunks, ttl, last_to = KEYS[k + i]
+    local place = places and places[i] or i
+    current = k + place
+    local key, block, stored, chunks, ttl, last_to = KEYS[current], blocks and blocks[place]
     local kind, most, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 38)
     local units = n > 0 and cost ~= 0 and max(cost, 0) or n -- R7
 
@@ -489,23 +594,23 @@ local function decide(plan, op, flags, raw, given, n, _, k)
     local cut, mark, newest, own, first, total, from, to, skip, late, tail, top, at, s, p, u
     if kind == 3 then
       if not refill then refill, bucketed, inflow, exceeds, missing = buckets() end
-      last, debt, rest, since, early, promised, used, changed = refill(heads[i], raw, now, a, b, c)
+      last, debt, rest, since, early, promised, used, changed = refill(heads[place], raw, now, a, b, c)
       from, to, top = 0, 0, 0
     else
       cut, mark = seen(kind, now, window, a, b)
       if not cut then return encode('>BI7', 2, now) end
       last, newest, own, first, total, promised, from, to, skip, late, tail, top, changed =
-        history(key, heads[i], raw, now, cut, mark)
+        history(key, heads[place], raw, now, cut, mark)
       at, s, p, u, used = counting(key, tail, from, to, skip, newest, own, first, total, cut)
     end
 
     -- The units that this limit grants (R5, R6). A record is not denied, but its sum is bounded (R10, R16).
-    local room, closed = most - used, now - last < gap
+    local room, closed = most - used, now - last < gap or block and block.rest > 0
     local denies, again = op ~= 2 and (units > room or closed), false
     if op == 2 then
       local more = mode == 2 and kind ~= 3 and min(units, most) or units
       if used + more > (kind == 3 and floor((2^51 - 1) / max(b, a + 1)) or 2^51 - 1) then
-        error('weir:overflow ' .. i .. ' ' .. string.format('%.0f', used), 0)
+        error('weir:overflow ' .. place .. ' ' .. string.format('%.0f', used), 0)
       end
     elseif denies then
       local grants = mode == 1 and not closed and max(0, min(room, grant)) or 0
@@ -562,6 +667,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
       elseif changed and op ~= 1 then
         stored = header(last, newest, own, first, total, promised, from, to, skip, late, tail)
       end
+      if block and block.moved and op ~= 1 then stored = stored or heads[place] or '' end
 
       -- The waits after it: until n units fit, until the next unit is there, until the interval is over, until none counts (R8).
       local pause, waits, next, empty = max(0, last - now + gap), 0, 0, 0
@@ -578,24 +684,226 @@ local function decide(plan, op, flags, raw, given, n, _, k)
         empty, next = newest - now + window, mark1 and mark1 - now + window or 0
         waits = marks and marks - now + window or 0
       end
-      waits = units > most and -1 or max(waits, pause)
+      waits = units > most and -1 or max(waits, pause, block and block.rest or 0)
 
       -- The answer of all limits.
       remaining, reset = min(remaining, most - used), max(reset, empty)
       wait = (wait < 0 or waits < 0) and -1 or max(wait, waits)
       valid = min(valid, next > 0 and next or valid, pause > 0 and pause or valid)
       if room < least then tight, least = i, room end
-      if denies and (mode ~= 1 or room <= 0 or closed) and
-        (bound == 0 or longest >= 0 and (waits < 0 or waits > longest)) then bound, longest = i, waits end
+      denies = denies and (mode ~= 1 or room <= 0 or closed)
+      if denies and (bound == 0 or longest >= 0 and (waits < 0 or waits > longest)) then bound, longest = i, waits end
+      if denies and deniers then deniers[i] = waits end
       if flags % 2 == 1 then states = states .. encode('>i8i8i8i8i8', most - used, waits, next, pause, empty) end
-      if stored and i == count then write(key, stored, from, last_to and at or from, last_to or to, top, chunks, ttl)
-      elseif stored then writes[#writes + 1] = { key, stored, from, last_to and at or from, last_to or to, top, chunks, ttl }
+      if stored and i == count and not blocks and not begins then
+        write(key, stored, from, last_to and at or from, last_to or to, top, chunks, ttl)
+      elseif stored then
+        writes[#writes + 1] = { key, stored, from, last_to and at or from, last_to or to, top, chunks, ttl, nil, place, records }
       end
     end
   end
-  for j = 1, #writes do write(unpack(writes[j], 1, 8)) end
+  local began = begins and not full and grant == 0 and begin(plan, count, bound, deniers, writes, now, k)
+  for j = 1, #writes do
+    local change = writes[j]
+    write(unpack(blocks and framed(change, change[10], change[11], raw, now, given) or change, 1, 9))
+  end
   if full then bound, valid = 0, 0 elseif grant > 0 then bound = tight end
-  return encode('>BBI7i8I7i8I7I7', 0, bound, grant, remaining, now, wait, reset, valid) .. states, add > 0, now
+  local reply = blocks and hindered(began, places, count, bound, grant, remaining, now, wait, reset, valid, states)
+  return reply or encode('>BBI7i8I7i8I7I7', 0, bound, grant, remaining, now, wait, reset, valid) .. states, add > 0, now
+end
+
+-- recall returns a remembered operation and the place behind its limit, or nil (R15).
+local function recall(key)
+  local known = call('GET', key)
+  if not known then return nil end
+  assert(byte(known) == 3, 'weir:state the operation is of another version')
+  local place = #known > 75 and 77 + byte(known, 76)
+  local reserves = place and #known > place + 64 and #known == place + 65 + byte(known, place + 65)
+  assert(reserves or place and #known == place - 1, 'weir:state the operation is cut off')
+  local _, _, _, _, ends, _, granted, _, at, wait, reset, valid, rest = decode('>BBI7I7I7BI7i8I7i8I7I7I7', known)
+  assert(max(granted, at, wait, reset, valid, rest) < 2^53 and ends < 2^54 and wait >= -1, 'weir:state the operation is damaged')
+  return known, place
+end
+
+-- A reservation is a table: units, at (the instant of the newest grant), newest (its units), held (the units of the attempt),
+-- hold (the instant of the hold, -1 none), expires, actual (the units of the settlement, -1 open), refunded and settled (units
+-- and instant of the reply to it), extended (the reply to the newest extension with units, or '').
+local RESERVED = '>I7I7I7I7i8I7i8I7I7'
+
+-- reserved returns the reservation behind an operation, or nil.
+local function reserved(known, place)
+  if place > #known then return nil end
+  local r, size = {}, 0
+  r.units, r.at, r.newest, r.held, r.hold, r.expires, r.actual, r.refunded, r.settled = decode(RESERVED, known, place)
+  r.extended = sub(known, place + 66)
+  size = #r.extended
+  assert(max(r.units, r.newest, r.held, r.actual, r.refunded) < 2^51 and max(r.at, r.hold, r.settled) < 2^53 and
+    r.expires < 2^54 and min(r.hold, r.actual) >= -1 and (size == 0 or size == 45), 'weir:state the reservation is damaged')
+  return r
+end
+
+-- packed returns the bytes of a reservation behind its operation.
+local function packed(r)
+  return encode(RESERVED, r.units, r.at, r.newest, r.held, r.hold, r.expires, r.actual, r.refunded, r.settled) ..
+    encode('B', #r.extended) .. r.extended
+end
+
+-- described returns the end of a reply: a reservation, or none for nil.
+local function described(r)
+  if not r then return encode('>I7I7i8i8', 0, 0, -1, -1) end
+  return encode('>I7I7i8i8', r.units, r.expires, r.hold, r.actual)
+end
+
+-- holds returns the shortest and the longest hold of the concurrency limits of a plan (R17), or nil without any.
+local function holds(plan)
+  local shortest, longest
+  for i = 1, byte(plan, 2) do
+    local kind, _, window, _, _, _, _, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 38)
+    if kind == 0 and c == 1 then
+      shortest, longest = min(shortest or window, window), max(longest or 0, window)
+    end
+  end
+  return shortest, longest
+end
+
+-- reservations returns the functions that decide settlements and extensions of reservations (R19).
+local function reservations(back, simple)
+  -- find returns the reservation of a request: its operation, the place behind the limit there, and its table.
+  local function find(plan, raw, k)
+    current = k + byte(plan, 2) + 1
+    local known, place = recall(KEYS[current])
+    local r = known and raw < decode('>I7', known, 17) and reserved(known, place)
+    if not r then error('weir:expired unknown', 0) end
+    return known, place, r
+  end
+
+  -- lives raises an error unless a reservation lives at the clock.
+  local function lives(r, raw)
+    if raw >= r.expires then error('weir:expired life ' .. string.format('%.0f', r.units), 0) end
+  end
+
+  -- keep stores a reservation after a change at now. It is remembered until the end of its life, and for a minute at least.
+  local function keep(known, place, r, raw, now, given, k, plan)
+    local ends = max(decode('>I7', known, 17), r.expires, now + 60000000)
+    local _, ttl = expiry(0, raw, ends, 0, given)
+    current = call('SET', KEYS[k + byte(plan, 2) + 1], sub(known, 1, 16) .. encode('>I7', ends) .. sub(known, 24, place - 1) ..
+      packed(r), 'PX', ttl) and -1
+  end
+
+  -- part returns a plan of some limits without blocks, given by their numbers. costs has those costs that differ.
+  local function part(plan, mode, places, costs)
+    local text = encode('BBB', mode, #places, 0) .. sub(plan, 4, 10)
+    for j = 1, #places do
+      local p = 49 * places[j] - 38
+      text = text .. sub(plan, p, p + 19) .. (costs and encode('>i8', costs[j]) or sub(plan, p + 20, p + 27)) ..
+        sub(plan, p + 28, p + 48)
+    end
+    return text
+  end
+
+  -- kinds returns the numbers of the limits that are no concurrency limits and have no cost, and whether each limit is a
+  -- concurrency limit.
+  local function kinds(plan)
+    local free, held = {}, {}
+    for i = 1, byte(plan, 2) do
+      local kind, _, _, _, cost, _, _, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 38)
+      held[i] = kind == 0 and c == 1
+      if not held[i] and cost == 0 then free[#free + 1] = i end
+    end
+    return free, held
+  end
+
+  local function settle(plan, _, _, raw, given, n, _, k)
+    local known, place, r = find(plan, raw, k)
+    local actual = n > 2^53 - 1 and r.units or n
+    if r.actual >= 0 and actual ~= r.actual then error('weir:settled ' .. string.format('%.0f', r.actual), 0) end
+    if r.actual >= 0 then
+      return encode('B', 1) .. sub(simple(r.refunded, r.settled), 2) .. encode('>I7B', 0, 0) .. described(r)
+    end
+    lives(r, raw)
+    local mode, count = byte(plan, 1, 2)
+    local now = ahead(k, count, raw, {})
+    local free, held = kinds(plan)
+    local changes, ended, refunded = {}, 0, 0
+    for i = 1, count do
+      local want, granted = max(0, min(r.units - actual, r.newest)), r.at
+      if held[i] then want, granted = r.hold >= 0 and r.held or 0, r.hold end
+      local took, change = back(plan, i, raw, now, given, want, granted, k)
+      if not took then return encode('>BI7', 2, now) end
+      changes[#changes + 1] = change
+      if held[i] then ended = max(ended, took) else refunded = max(refunded, took) end
+    end
+    if n > 2^53 - 1 and r.hold >= 0 and holds(plan) and ended == 0 then error('weir:expired hold', 0) end
+    local records = actual > r.units and #free > 0
+    if records then -- the changes of these limits are none but corrections, and are replaced.
+      decide(part(plan, mode, free), 2, 0, raw, given, actual - r.units, 0, k, now, free)
+      for _, i in ipairs(free) do
+        for j = #changes, 1, -1 do
+          if changes[j][1] == KEYS[k + i] then table.remove(changes, j) end
+        end
+      end
+    end
+    for j = 1, (records or ended > 0 or refunded > 0) and #changes or 0 do write(unpack(changes[j], 1, 9)) end
+    r.actual, r.refunded, r.settled = actual, refunded, now
+    keep(known, place, r, raw, now, given, k, plan)
+    return simple(refunded, now) .. described(r)
+  end
+
+  local function extend(plan, _, _, raw, given, n, before, k)
+    local known, place, r = find(plan, raw, k)
+    if r.actual >= 0 then error('weir:settled ' .. string.format('%.0f', r.actual), 0) end
+    lives(r, raw)
+    local says = n > 0 and before <= 2^53 - 1 and before ~= r.units
+    if says and r.extended ~= '' and before + n == r.units and n == r.newest then
+      return encode('B', 1) .. r.extended .. encode('>I7B', 0, 0) .. described(r)
+    end
+    if says or r.units + n > 2^51 - 1 then error('weir:units ' .. string.format('%.0f', r.units), 0) end
+    local count, free, held = byte(plan, 2), kinds(plan)
+    local takes = {}
+    for _, i in ipairs(free) do takes[i] = n > 0 end
+    local now = ahead(k, count, raw, takes)
+    local shortest, longest = holds(plan)
+    local renews = r.hold >= 0 and shortest
+    if renews and now - r.hold >= shortest then error('weir:expired hold', 0) end
+
+    -- The changes: the end of the holds, and corrections of the other limits that take nothing.
+    local changes, places, costs, moved = {}, {}, {}, 0
+    for i = 1, count do
+      if not takes[i] then
+        local took, change = back(plan, i, raw, now, given, held[i] and renews and r.held or 0, r.hold, k)
+        if not took then return encode('>BI7', 2, now) end
+        changes[#changes + 1] = change
+        if took > 0 then places[#places + 1], costs[#costs + 1] = i, took end
+        moved = max(moved, took)
+      end
+    end
+    if renews and moved == 0 then error('weir:expired hold', 0) end
+    local reply, further, renewal = simple(n, now), n > 0 and #free > 0, part(plan, 0, places, costs)
+    if further then -- as an attempt under the limits that take units; a denial changes nothing.
+      reply = decide(part(plan, 0, free), 1, 0, raw, given, n, 0, k, now, free)
+      local first, bound = byte(reply, 1, 2)
+      if first == 2 then return reply end
+      if bound > 0 then return char(first, free[bound]) .. sub(reply, 3) .. described(r) end
+    end
+    if moved > 0 then decide(renewal, 1, 0, raw, given, 1, 0, k, now, places) end -- errors are raised before the first write.
+    for j = 1, (further or moved > 0) and #changes or 0 do write(unpack(changes[j], 1, 9)) end
+    if moved > 0 then
+      for _, i in ipairs(places) do
+        local head = call('HGET', KEYS[k + i], 'h')
+        heads[i] = head and byte(head) == 4 and parted(head) or head
+      end
+      decide(renewal, 2, 0, raw, given, 1, 0, k, now, places)
+    end
+    if further then reply = decide(part(plan, 0, free), 0, 0, raw, given, n, 0, k, now, free) end
+    if n > 0 then r.units, r.at, r.newest, r.extended = r.units + n, now, n, sub(reply, 2, 46) end
+    local ttl = decode('>I7', known, 10)
+    r.expires = now + ttl
+    if renews then r.hold, r.expires = now, now + max(ttl, longest) end
+    keep(known, place, r, raw, now, given, k, plan)
+    return reply .. described(r)
+  end
+
+  return settle, extend
 end
 
 -- others returns the functions that decide refunds and counts, by their operations.
@@ -693,41 +1001,50 @@ local function others()
     return took, { key, header(last, newest, own, u, total, promised, at, to, p, late, body), from, at, to, top, #more > 0 and more or nil }
   end
 
+  -- back returns the units that limit i gives back of up to n units of the entry granted at an instant, or of the oldest that
+  -- count, and the prepared change (R10). It returns nil if now is outside of the window of a Period. A cost stays, because the
+  -- attempt was made, but a hold ends whole (R17).
+  local function back(plan, i, raw, now, given, n, granted, k)
+    current = k + i
+    local key = KEYS[current]
+    local kind, capacity, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 38)
+    local want, took, change = n > 0 and (cost == 0 and n or kind == 0 and c == 1 and cost) or 0, 0, nil
+    if kind == 3 then
+      local last, debt, rest, since, _, promised, used, changed = refill(heads[i], raw, now, a, b, c)
+      -- a grant from before the bucket was last full has flowed in again (R16).
+      if granted > 2^53 - 1 or since <= granted and granted <= last then took = min(want, used) end
+      local time, part = inflow(took, a, b, c)
+      debt, rest = debt - time, rest - part
+      if rest < 0 then debt, rest = debt - 1, rest + c end
+      if debt < last - now then debt, rest = last - now, 0 end -- no attempt is earlier than the newest (R2).
+      if took > 0 or changed then
+        local head, ttl = bucketed(raw, now, last, debt, rest, since, promised, capacity, gap, a, b, c, given)
+        change = { key, head, 0, 0, 0, 0, nil, ttl }
+      end
+    elseif not seen(kind, now, window, a, b) then return nil
+    else took, change = taken(key, heads[i], raw, now, want, granted, kind, window, a, b)
+    end
+    return took, change and framed(change, i, false, raw, now, given)
+  end
+
   -- refund takes back up to n units of the entry granted at an instant, or of the oldest that count, in every limit (R10).
-  -- A cost stays, because the attempt was made, but a hold ends whole (R17). A refund of nothing writes nothing.
+  -- A refund of nothing writes nothing.
   local function refund(plan, _, _, raw, given, n, granted, k)
     local count, writes, most = byte(plan, 2), {}, 0
-    local now = ahead(k, count, raw)
+    local now = ahead(k, count, raw, {})
     for i = 1, count do
-      current = k + i
-      local key = KEYS[current]
-      local kind, capacity, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 38)
-      local want, took, change = cost == 0 and n or kind == 0 and c == 1 and cost or 0, 0, nil
-      if kind == 3 then
-        local last, debt, rest, since, _, promised, used, changed = refill(heads[i], raw, now, a, b, c)
-        -- a grant from before the bucket was last full has flowed in again (R16).
-        if granted > 2^53 - 1 or since <= granted and granted <= last then took = min(want, used) end
-        local time, part = inflow(took, a, b, c)
-        debt, rest = debt - time, rest - part
-        if rest < 0 then debt, rest = debt - 1, rest + c end
-        if debt < last - now then debt, rest = last - now, 0 end -- no attempt is earlier than the newest (R2).
-        if took > 0 or changed then
-          local head, ttl = bucketed(raw, now, last, debt, rest, since, promised, capacity, gap, a, b, c, given)
-          change = { key, head, 0, 0, 0, 0, nil, ttl }
-        end
-      elseif not seen(kind, now, window, a, b) then return encode('>BI7', 2, now)
-      else took, change = taken(key, heads[i], raw, now, want, granted, kind, window, a, b)
-      end
+      local took, change = back(plan, i, raw, now, given, n, granted, k)
+      if not took then return encode('>BI7', 2, now) end
       writes[#writes + 1] = change
       most = max(most, min(took, n))
     end
-    for i = 1, most > 0 and #writes or 0 do write(unpack(writes[i], 1, 8)) end
+    for i = 1, most > 0 and #writes or 0 do write(unpack(writes[i], 1, 9)) end
     return simple(most, now), most > 0, now
   end
 
   -- count returns the units of one limit that were recorded in a span before now (R11).
   local function count(plan, _, _, raw, _, _, span, k)
-    local now = ahead(k, 1, raw)
+    local now = ahead(k, 1, raw, {})
     local kind, _, window, _, _, a, b = decode('>BI7I6I6i8I7I7I7', plan, 11)
     local cut, mark = seen(kind, now, window, a, b)
     if not cut then return encode('>BI7', 2, now) end
@@ -737,38 +1054,72 @@ local function others()
     return simple(used, now)
   end
 
-  return { [3] = refund, [4] = count }
+  -- block blocks all histories of the request for a time from now, or until the end of a running block if that is later. A time
+  -- of 0 ends the blocks (R20).
+  local function block(plan, _, _, raw, given, _, length, k)
+    local count, longest = byte(plan, 2), 0
+    local now = ahead(k, count, raw)
+    for i = 1, count do
+      local form = heads[i] and byte(heads[i]) or 1
+      if form and form > 3 then error('weir:state version ' .. form, 0) end
+    end
+    for i = 1, count do
+      local key, was = KEYS[k + i], blocks and blocks[i]
+      if length > 0 then
+        local rest = max(length, was and was.rest or 0)
+        blocks = blocks or {}
+        blocks[i] = { begin = now, length = rest, felt = true, rest = rest }
+        write(unpack(framed({ key, heads[i] or '', 0, 0, 0, 0 }, i, false, raw, now, given), 1, 9))
+        longest = max(longest, rest)
+      elseif was and heads[i] then write(key, heads[i], 0, 0, 0, 0)
+      elseif was then current = call('HDEL', key, 'h') and -1
+      end
+    end
+    if length == 0 then return simple(0, now) end
+    return encode('>BBI7i8I7i8I7I7I7', 5, 0, 0, 0, now, 0, longest, 0, longest)
+  end
+
+  local settle, extend = reservations(back, simple)
+  return { [3] = refund, [4] = count, [6] = settle, [7] = extend, [8] = block }
 end
 
 -- once decides a request, or returns the reply of an operation with its id (R15).
 local function once(plan, op, flags, raw, given, n, from, k)
-  local run = op > 2 and others()[op] or decide
-  if flags < 2 then return run(plan, op, flags, raw, given, n, from, k) end
+  local run = op > 2 and op < 9 and others()[op] or decide
+  if flags < 2 or op > 5 then return run(plan, op, flags, raw, given, n, from, k) end
   current = k + byte(plan, 2) + 1
   local key = KEYS[current]
-  local known = call('GET', key)
+  local known, place = recall(key)
   if known then
-    assert(byte(known) == 2, 'weir:state the operation is of another version')
-    assert(#known > 68 and #known == 69 + byte(known, 69), 'weir:state the operation is cut off')
-    local _, wasop, wasn, wasfrom, ends, _, granted, _, at, wait, reset, valid = decode('>BBI7I7I7BI7i8I7i8I7I7', known)
-    assert(max(granted, at, wait, reset, valid) < 2^53 and wait >= -1, 'weir:state the operation is damaged')
+    local _, wasop, wasn, wasfrom, ends = decode('>BBI7I7I7', known)
     if raw < ends then
-      if wasop ~= op or wasn ~= n or wasfrom ~= from then error('weir:id ' .. wasop .. ' ' .. string.format('%.0f', wasn), 0) end
-      return encode('B', 1) .. sub(known, 24)
+      local differs = wasop ~= op or wasn ~= n or wasfrom ~= from
+      if op == 0 then differs = wasop ~= op or wasn ~= n or (wasfrom > 0) ~= (from > 0) end -- the life itself may differ (R19).
+      if differs then error('weir:id ' .. wasop .. ' ' .. string.format('%.0f', wasn), 0) end
+      local reservation = op == 0 and from > 0 and described(reserved(known, place)) or ''
+      return encode('B', 1) .. sub(known, 24, place - 1) .. reservation
     end
   end
   local reply, recorded, now = run(plan, op, flags, raw, given, n, from, k)
+  local text, reservation, ends = '', nil, nil
   if recorded then -- stored with the histories, or not at all.
-    local bound = byte(reply, 2)
-    local name = ''
+    local bound, granted = decode('>BI7', reply, 2)
+    local name, rest = '', byte(reply) > 3 and sub(reply, 47, 53) or encode('>I7', 0)
     if bound > 0 then
       name = string.match(KEYS[k + bound], '}([^:/]+)') .. sub(plan, 49 * bound - 38, 49 * bound + 10) .. sub(plan, 2, 2)
     end
-    local ends = now + decode('>I7', plan, 4)
+    ends = now + decode('>I7', plan, 4)
+    if op == 0 and from > 0 and granted > 0 then
+      reservation = { units = granted, at = now, newest = granted, held = granted, hold = holds(plan) and now or -1,
+        expires = now + from, actual = -1, refunded = 0, settled = 0, extended = '' }
+      ends = max(now + from, now + 60000000)
+      text = packed(reservation)
+    end
+    text = encode('>BBI7I7I7', 3, op, n, from, ends) .. sub(reply, 2, 46) .. rest .. encode('B', #name) .. name .. text
     local _, ttl = expiry(0, raw, ends, 0, given)
-    call('SET', key, encode('>BBI7I7I7', 2, op, n, from, ends) .. sub(reply, 2, 46) .. encode('B', #name) .. name, 'PX', ttl)
+    call('SET', key, text, 'PX', ttl)
   end
-  return reply
+  return op == 0 and from > 0 and byte(reply) ~= 2 and reply .. described(reservation) or reply
 end
 
 requests(decide, once)
