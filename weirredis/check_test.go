@@ -226,7 +226,7 @@ func testRefusedCommands(t *testing.T, v redistest.Version) {
 			commands[m[1]] = true
 		}
 	}
-	assert.Equal(t, len(commands), 9, "number of the commands %v", commands)
+	assert.Equal(t, len(commands), 10, "number of the commands %v", commands)
 	calls := map[string]func(l *weir.Limiter) error{
 		"one":  func(l *weir.Limiter) error { _, err := l.Allow(ctx, weir.K("u")); return err },
 		"two":  func(l *weir.Limiter) error { _, err := l.AllowN(ctx, weir.K("u"), 2); return err },

@@ -89,7 +89,7 @@ func GrantOf(units int64, at time.Time, remaining int64) string {
 
 // Replay is the stored reply of an operation that was granted in full.
 func Replay(at time.Time) string {
-	return decided(replyReplayed, 0, 1, 0, at, 0, 0, 0) + "\x00"
+	return decided(replyReplayed, 0, 1, 0, at, 0, 0, 0) + strings.Repeat("\x00", blockBytes+1)
 }
 
 func decided(first, bound byte, granted, remaining int64, at time.Time, wait, reset, validFor int64) string {

@@ -239,7 +239,7 @@ func readBinding(text string, d *engine.Result) {
 
 // readStates reads the states behind a reply. Those of a reply without blocks are shorter.
 func readStates(text string, p *engine.Compiled, states []engine.State) {
-	each := len(text) / len(states)
+	each := len(text) / len(p.Limits)
 	for i := range states {
 		s, t := p.Limits[i].Describe(), text[i*each:(i+1)*each]
 		s.Remaining = int64At(t, 0)

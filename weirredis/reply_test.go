@@ -119,7 +119,8 @@ func TestNeverIsMinusOneOnTheServer(t *testing.T) {
 func TestReplayedDenialOfAFormerLimit(t *testing.T) {
 	denial := weirredis.Denial(nine, 1, 2, 1)
 	packed := strings.Repeat("\x00", 7) + "\x09" + strings.Repeat("\x00", 41) // a rolling limit of 9 units
-	conn := &cannedConn{reply: "\x01\x05" + denial[2:] + "\x38former" + packed + "\x02"}
+	unblocked := strings.Repeat("\x00", 7)
+	conn := &cannedConn{reply: "\x01\x05" + denial[2:] + unblocked + "\x38former" + packed + "\x02"}
 	e := newEngine(t, conn)
 	l := limiter(t, e, "p", weir.CountDenied, perUser(1, time.Minute))
 	d, err := l.AllowOnce(ctx, weir.K("u"), 1, "id")
@@ -132,7 +133,7 @@ func TestReplayedDenialOfAFormerLimit(t *testing.T) {
 func TestStoredLimitsAreWhole(t *testing.T) {
 	denial := weirredis.Denial(nine, 1, 2, 1)
 	for _, stored := range []string{"\x06former", "\x32" + strings.Repeat("x", 50)} {
-		conn := &cannedConn{reply: "\x01\x05" + denial[2:] + stored}
+		conn := &cannedConn{reply: "\x01\x05" + denial[2:] + strings.Repeat("\x00", 7) + stored}
 		l := limiter(t, newEngine(t, conn), "p", weir.CountDenied, perUser(1, time.Minute))
 		if d, err := l.AllowOnce(ctx, weir.K("u"), 1, "id"); err == nil {
 			t.Errorf("%q is read as %+v", stored, d)

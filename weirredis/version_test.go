@@ -68,7 +68,7 @@ func failToSave(t *testing.T, s *redistest.Server) {
 // TestCheckOfDisabledCommands: a command of the scripts is disabled on the server. Check names it.
 func TestCheckOfDisabledCommands(t *testing.T) {
 	redistest.OnEachVersion(t, func(t *testing.T, v redistest.Version) {
-		for command := range strings.FieldsSeq("GET HDEL HGET HLEN HSET PEXPIRE SET UNLINK") {
+		for command := range strings.FieldsSeq("GET HDEL HGET HLEN HSET PEXPIRE PTTL SET UNLINK") {
 			s := v.Start(t, "--rename-command", command, "")
 			assert.Err(newEngine(t, s.Conn(t)).Check(ctx))(t, weirredis.ErrServer, s.Addr+" refuses "+command+" (", "rename-command")
 		}

@@ -55,7 +55,7 @@
 --            length B, tail.
 --          3 B, last I7, promised I6, debt I7, rest I7, since I7, a I7, b I7, c I7: a bucket.
 --          4 B, begin I7, length I7, and a header as above or nothing: the history has a block (R20), which is dropped by the
---            first recording after its end. The key lives at least as long as the block, also beyond promised.
+--            first recording at the server's clock after its end. The key lives at least as long as the block, also beyond promised.
 --          last      exact instant of the newest attempt (R2, R5)
 --          first     mark of the oldest entry: its instant, the end of its cell or the begin of its window (R3, R9)
 --          promised  millisecond until which the key lives at least; 0 = not known (R13)
@@ -352,11 +352,12 @@ local function ahead(k, count, raw, feels)
   return now
 end
 
--- framed adds the block of limit i to a prepared change of its history. A recording drops a block that is over. Other changes
--- drop none, because they do not move the newest attempt (R2). The key lives at least as long as the block.
+-- framed adds the block of limit i to a prepared change of its history. A recording by the server's clock drops a block that is
+-- over: the newest attempt then lies behind it, so a clock that steps back does not need it (R2). The key lives at least as
+-- long as the block.
 local function framed(change, i, records, raw, now, given)
   local block = blocks and blocks[i]
-  if not block or records and block.felt and block.rest == 0 then return change end
+  if not block or records and block.felt and block.rest == 0 and not given then return change end
   local rest = block.length - (now - block.begin)
   change[2] = encode('>BI7I7', 4, block.begin, block.length) .. change[2]
   if rest > 0 then
