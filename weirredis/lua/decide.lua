@@ -312,14 +312,6 @@ local function seen(kind, now, window, a, b)
   end
 end
 
--- parted returns a header of form 4 without its block, or false, and the block: begin and length.
-local function parted(head)
-  assert(#head > 14, 'weir:state the header is cut off')
-  local _, begin, length = decode('>BI7I7', head)
-  assert(begin < 2^53 and length < 2^53, damaged)
-  return #head > 15 and sub(head, 16), { begin = begin, length = length }
-end
-
 -- ahead reads the headers of a request. It returns its instant: the clock or, if a history or a block is less than a second
 -- ahead, the newest attempt or the begin of the block (R2). feels has the numbers of the limits whose blocks count, nil all.
 local heads = {} -- the headers of the request's histories without their blocks, false without one
@@ -330,13 +322,15 @@ local function ahead(k, count, raw, feels)
   blocks = nil
   for i = 1, count do
     current = k + i
-    local head, block = call('HGET', KEYS[k + i], 'h'), nil
+    local head = call('HGET', KEYS[k + i], 'h')
     if head and byte(head) == 4 then
-      head, block = parted(head)
-      block.felt = not feels or feels[i] or false
+      assert(#head > 14, 'weir:state the header is cut off')
+      local _, begin, length = decode('>BI7I7', head)
+      assert(begin < 2^53 and length < 2^53, damaged)
       blocks = blocks or {}
-      blocks[i] = block
-      if block.felt and block.begin > now and block.begin - raw < 1000000 then now = block.begin end
+      blocks[i] = { begin = begin, length = length, felt = not feels or feels[i] }
+      if blocks[i].felt and begin > now and begin - raw < 1000000 then now = begin end
+      head = #head > 15 and sub(head, 16)
     end
     heads[i] = head
     local last = head and #head >= 8 and decode('>I7', head, 2) or raw
@@ -352,73 +346,78 @@ local function ahead(k, count, raw, feels)
   return now
 end
 
--- framed adds the block of limit i to a prepared change of its history. A recording by the server's clock drops a block that is
--- over: the newest attempt then lies behind it, so a clock that steps back does not need it (R2). The key lives at least as
--- long as the block.
-local function framed(change, i, records, raw, now, given)
-  local block = blocks and blocks[i]
-  if not block or records and block.felt and block.rest == 0 and not given then return change end
-  local rest = block.length - (now - block.begin)
-  change[2] = encode('>BI7I7', 4, block.begin, block.length) .. change[2]
-  if rest > 0 then
-    local _, least = expiry(0, raw, now + rest, 0, given)
-    change[9] = least
-  end
-  return change
-end
-
--- begin begins the blocks of a denial (R20): that of the limit that denied it, or of joined calls those of the limits that
--- denied each of them. deniers has the waits of the limits that denied. It adds their changes to the prepared ones, and
--- returns whether a block begins.
-local function begin(plan, count, bound, deniers, writes, now, k)
-  local began = false
-  local function add(i)
-    local length = decode('>I6', plan, 49 * count + 6 * i + 5)
-    if length == 0 then return end
-    began, blocks = true, blocks or {}
-    blocks[i] = { begin = now, length = length, felt = true, rest = length }
-    for j = 1, #writes do
-      if writes[j][10] == i then return end
+-- blocking returns the functions for blocks (R20). They are created on demand, as those for buckets.
+local function blocking()
+  -- framed adds the block of limit i to a prepared change of its history. A recording by the server's clock drops a block that is
+  -- over: the newest attempt then lies behind it, so a clock that steps back does not need it (R2). The key lives at least as
+  -- long as the block.
+  local function framed(change, i, records, raw, now, given)
+    local block = blocks and blocks[i]
+    if not block or records and block.felt and block.rest == 0 and not given then return change end
+    local rest = block.length - (now - block.begin)
+    change[2] = encode('>BI7I7', 4, block.begin, block.length) .. change[2]
+    if rest > 0 then
+      local _, least = expiry(0, raw, now + rest, 0, given)
+      change[9] = least
     end
-    writes[#writes + 1] = { KEYS[k + i], heads[i] or '', 0, 0, 0, 0, nil, nil, nil, i, false }
+    return change
   end
 
-  local p = 55 * count + 11
-  if p > #plan then add(bound) end
-  while p <= #plan do
-    local size, denier, longest = byte(plan, p), 0, 0
-    for q = p + 1, p + size do
-      local i = byte(plan, q)
-      local wait = deniers[i]
-      if wait and (denier == 0 or longest >= 0 and (wait < 0 or wait > longest)) then denier, longest = i, wait end
-    end
-    if denier > 0 then add(denier) end
-    p = p + size + 1
-  end
-  return began
-end
-
--- hindered returns the reply of a decision while blocks run, or nil if none does. Its numbers are those without blocks. places
--- has the numbers of its limits, nil their order.
-local function hindered(began, places, count, bound, grant, remaining, now, wait, reset, valid, states)
-  local longest, text = 0, ''
-  for i = 1, count do
-    local block = blocks[places and places[i] or i]
-    local rest = block and block.rest or 0
-    if rest > 0 then longest, valid = max(longest, rest), min(valid, rest) end
-    if states ~= '' then
-      local left, waits, next, pause, empty = decode('>i8i8i8i8i8', states, 40 * i - 39)
-      if rest > 0 then
-        next, empty = max(next, rest), max(empty, rest)
-        if waits >= 0 then waits = max(waits, rest) end
+  -- begin begins the blocks of a denial (R20): that of the limit that denied it, or of joined calls those of the limits that
+  -- denied each of them. deniers has the waits of the limits that denied. It adds their changes to the prepared ones, and
+  -- returns whether a block begins.
+  local function begin(plan, count, bound, deniers, writes, now, k)
+    local began = false
+    local function add(i)
+      local length = decode('>I6', plan, 49 * count + 6 * i + 5)
+      if length == 0 then return end
+      began, blocks = true, blocks or {}
+      blocks[i] = { begin = now, length = length, felt = true, rest = length }
+      for j = 1, #writes do
+        if writes[j][10] == i then return end
       end
-      text = text .. encode('>i8i8i8i8i8i8', left, waits, next, pause, empty, rest)
+      writes[#writes + 1] = { KEYS[k + i], heads[i] or '', 0, 0, 0, 0, nil, nil, nil, i, false }
     end
+
+    local p = 55 * count + 11
+    if p > #plan then add(bound) end
+    while p <= #plan do
+      local size, denier, longest = byte(plan, p), 0, 0
+      for q = p + 1, p + size do
+        local i = byte(plan, q)
+        local wait = deniers[i]
+        if wait and (denier == 0 or longest >= 0 and (wait < 0 or wait > longest)) then denier, longest = i, wait end
+      end
+      if denier > 0 then add(denier) end
+      p = p + size + 1
+    end
+    return began
   end
-  if longest == 0 then return nil end
-  if wait >= 0 then wait = max(wait, longest) end
-  return encode('>BBI7i8I7i8I7I7I7', began and 5 or 4, bound, grant, min(remaining, 0), now, wait, max(reset, longest), valid,
-    longest) .. text
+
+  -- hindered returns the reply of a decision while blocks run, or nil if none does. Its numbers are those without blocks. places
+  -- has the numbers of its limits, nil their order.
+  local function hindered(began, places, count, bound, grant, remaining, now, wait, reset, valid, states)
+    local longest, text = 0, ''
+    for i = 1, count do
+      local block = blocks[places and places[i] or i]
+      local rest = block and block.rest or 0
+      if rest > 0 then longest, valid = max(longest, rest), min(valid, rest) end
+      if states ~= '' then
+        local left, waits, next, pause, empty = decode('>i8i8i8i8i8', states, 40 * i - 39)
+        if rest > 0 then
+          next, empty = max(next, rest), max(empty, rest)
+          if waits >= 0 then waits = max(waits, rest) end
+        end
+        text = text .. encode('>i8i8i8i8i8i8', left, waits, next, pause, empty, rest)
+      end
+    end
+    if longest == 0 then return nil end
+    if wait >= 0 then wait = max(wait, longest) end
+    return encode('>BBI7i8I7i8I7I7I7', began and 5 or 4, bound, grant, min(remaining, 0), now, wait, max(reset, longest), valid,
+      longest) .. text
+  end
+
+  return framed, begin, hindered
 end
 
 -- corrections returns the functions that take entries off the newest end of a history.
@@ -577,7 +576,8 @@ local function decide(plan, op, flags, raw, given, n, _, k, now, places)
     if block and block.rest > 0 then grant, add, full, begins = 0, 0, false, false end
   end
   local i, writes, states, remaining, wait, reset, valid, bound, longest, tight, least, deniers = 0
-  local refill, bucketed, inflow, exceeds, missing
+  local refill, bucketed, inflow, exceeds, missing, framed, begin, hindered
+  if blocks or begins then framed, begin, hindered = blocking() end
   while i < count do
     i = i + 1
     if i == 1 then
@@ -713,203 +713,69 @@ local function decide(plan, op, flags, raw, given, n, _, k, now, places)
   return reply or encode('>BBI7i8I7i8I7I7', 0, bound, grant, remaining, now, wait, reset, valid) .. states, add > 0, now
 end
 
--- recall returns a remembered operation and the place behind its limit, or nil (R15).
-local function recall(key)
-  local known = call('GET', key)
-  if not known then return nil end
-  assert(byte(known) == 3, 'weir:state the operation is of another version')
-  local place = #known > 75 and 77 + byte(known, 76)
-  local reserves = place and #known > place + 64 and #known == place + 65 + byte(known, place + 65)
-  assert(reserves or place and #known == place - 1, 'weir:state the operation is cut off')
-  local _, _, _, _, ends, _, granted, _, at, wait, reset, valid, rest = decode('>BBI7I7I7BI7i8I7i8I7I7I7', known)
-  assert(max(granted, at, wait, reset, valid, rest) < 2^53 and ends < 2^54 and wait >= -1, 'weir:state the operation is damaged')
-  return known, place
-end
-
--- A reservation is a table: units, at (the instant of the newest grant), newest (its units), held (the units of the attempt),
--- hold (the instant of the hold, -1 none), expires, actual (the units of the settlement, -1 open), refunded and settled (units
--- and instant of the reply to it), extended (the reply to the newest extension with units, or '').
-local RESERVED = '>I7I7I7I7i8I7i8I7I7'
-
--- reserved returns the reservation behind an operation, or nil.
-local function reserved(known, place)
-  if place > #known then return nil end
-  local r, size = {}, 0
-  r.units, r.at, r.newest, r.held, r.hold, r.expires, r.actual, r.refunded, r.settled = decode(RESERVED, known, place)
-  r.extended = sub(known, place + 66)
-  size = #r.extended
-  assert(max(r.units, r.newest, r.held, r.actual, r.refunded) < 2^51 and max(r.at, r.hold, r.settled) < 2^53 and
-    r.expires < 2^54 and min(r.hold, r.actual) >= -1 and (size == 0 or size == 45), 'weir:state the reservation is damaged')
-  return r
-end
-
--- packed returns the bytes of a reservation behind its operation.
-local function packed(r)
-  return encode(RESERVED, r.units, r.at, r.newest, r.held, r.hold, r.expires, r.actual, r.refunded, r.settled) ..
-    encode('B', #r.extended) .. r.extended
-end
-
--- described returns the end of a reply: a reservation, or none for nil.
-local function described(r)
-  if not r then return encode('>I7I7i8i8', 0, 0, -1, -1) end
-  return encode('>I7I7i8i8', r.units, r.expires, r.hold, r.actual)
-end
-
--- holds returns the shortest and the longest hold of the concurrency limits of a plan (R17), or nil without any.
-local function holds(plan)
-  local shortest, longest
-  for i = 1, byte(plan, 2) do
-    local kind, _, window, _, _, _, _, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 38)
-    if kind == 0 and c == 1 then
-      shortest, longest = min(shortest or window, window), max(longest or 0, window)
-    end
-  end
-  return shortest, longest
-end
-
--- reservations returns the functions that decide settlements and extensions of reservations (R19).
-local function reservations(back, simple)
-  -- find returns the reservation of a request: its operation, the place behind the limit there, and its table.
-  local function find(plan, raw, k)
-    current = k + byte(plan, 2) + 1
-    local known, place = recall(KEYS[current])
-    local r = known and raw < decode('>I7', known, 17) and reserved(known, place)
-    if not r then error('weir:expired unknown', 0) end
-    return known, place, r
+-- operations returns the functions for remembered operations and reservations.
+local function operations()
+  -- recall returns a remembered operation and the place behind its limit, or nil (R15).
+  local function recall(key)
+    local known = call('GET', key)
+    if not known then return nil end
+    assert(byte(known) == 3, 'weir:state the operation is of another version')
+    local place = #known > 75 and 77 + byte(known, 76)
+    local reserves = place and #known > place + 64 and #known == place + 65 + byte(known, place + 65)
+    assert(reserves or place and #known == place - 1, 'weir:state the operation is cut off')
+    local _, _, _, _, ends, _, granted, _, at, wait, reset, valid, rest = decode('>BBI7I7I7BI7i8I7i8I7I7I7', known)
+    assert(max(granted, at, wait, reset, valid, rest) < 2^53 and ends < 2^54 and wait >= -1, 'weir:state the operation is damaged')
+    return known, place
   end
 
-  -- lives raises an error unless a reservation lives at the clock.
-  local function lives(r, raw)
-    if raw >= r.expires then error('weir:expired life ' .. string.format('%.0f', r.units), 0) end
+  -- A reservation is a table: units, at (the instant of the newest grant), newest (its units), held (the units of the attempt),
+  -- hold (the instant of the hold, -1 none), expires, actual (the units of the settlement, -1 open), refunded and settled (units
+  -- and instant of the reply to it), extended (the reply to the newest extension with units, or '').
+  local RESERVED = '>I7I7I7I7i8I7i8I7I7'
+
+  -- reserved returns the reservation behind an operation, or nil.
+  local function reserved(known, place)
+    if place > #known then return nil end
+    local r, size = {}, 0
+    r.units, r.at, r.newest, r.held, r.hold, r.expires, r.actual, r.refunded, r.settled = decode(RESERVED, known, place)
+    r.extended = sub(known, place + 66)
+    size = #r.extended
+    assert(max(r.units, r.newest, r.held, r.actual, r.refunded) < 2^51 and max(r.at, r.hold, r.settled) < 2^53 and
+      r.expires < 2^54 and min(r.hold, r.actual) >= -1 and (size == 0 or size == 45), 'weir:state the reservation is damaged')
+    return r
   end
 
-  -- keep stores a reservation after a change at now. It is remembered until the end of its life, and for a minute at least.
-  local function keep(known, place, r, raw, now, given, k, plan)
-    local ends = max(decode('>I7', known, 17), r.expires, now + 60000000)
-    local _, ttl = expiry(0, raw, ends, 0, given)
-    current = call('SET', KEYS[k + byte(plan, 2) + 1], sub(known, 1, 16) .. encode('>I7', ends) .. sub(known, 24, place - 1) ..
-      packed(r), 'PX', ttl) and -1
+  -- packed returns the bytes of a reservation behind its operation.
+  local function packed(r)
+    return encode(RESERVED, r.units, r.at, r.newest, r.held, r.hold, r.expires, r.actual, r.refunded, r.settled) ..
+      encode('B', #r.extended) .. r.extended
   end
 
-  -- part returns a plan of some limits without blocks, given by their numbers. costs has those costs that differ.
-  local function part(plan, mode, places, costs)
-    local text = encode('BBB', mode, #places, 0) .. sub(plan, 4, 10)
-    for j = 1, #places do
-      local p = 49 * places[j] - 38
-      text = text .. sub(plan, p, p + 19) .. (costs and encode('>i8', costs[j]) or sub(plan, p + 20, p + 27)) ..
-        sub(plan, p + 28, p + 48)
-    end
-    return text
+  -- described returns the end of a reply: a reservation, or none for nil.
+  local function described(r)
+    if not r then return encode('>I7I7i8i8', 0, 0, -1, -1) end
+    return encode('>I7I7i8i8', r.units, r.expires, r.hold, r.actual)
   end
 
-  -- kinds returns the numbers of the limits that are no concurrency limits and have no cost, and whether each limit is a
-  -- concurrency limit.
-  local function kinds(plan)
-    local free, held = {}, {}
+  -- holds returns the shortest and the longest hold of the concurrency limits of a plan (R17), or nil without any.
+  local function holds(plan)
+    local shortest, longest
     for i = 1, byte(plan, 2) do
-      local kind, _, _, _, cost, _, _, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 38)
-      held[i] = kind == 0 and c == 1
-      if not held[i] and cost == 0 then free[#free + 1] = i end
-    end
-    return free, held
-  end
-
-  local function settle(plan, _, _, raw, given, n, _, k)
-    local known, place, r = find(plan, raw, k)
-    local actual = n > 2^53 - 1 and r.units or n
-    if r.actual >= 0 and actual ~= r.actual then error('weir:settled ' .. string.format('%.0f', r.actual), 0) end
-    if r.actual >= 0 then
-      return encode('B', 1) .. sub(simple(r.refunded, r.settled), 2) .. encode('>I7B', 0, 0) .. described(r)
-    end
-    lives(r, raw)
-    local mode, count = byte(plan, 1, 2)
-    local now = ahead(k, count, raw, {})
-    local free, held = kinds(plan)
-    local changes, ended, refunded = {}, 0, 0
-    for i = 1, count do
-      local want, granted = max(0, min(r.units - actual, r.newest)), r.at
-      if held[i] then want, granted = r.hold >= 0 and r.held or 0, r.hold end
-      local took, change = back(plan, i, raw, now, given, want, granted, k)
-      if not took then return encode('>BI7', 2, now) end
-      changes[#changes + 1] = change
-      if held[i] then ended = max(ended, took) else refunded = max(refunded, took) end
-    end
-    if n > 2^53 - 1 and r.hold >= 0 and holds(plan) and ended == 0 then error('weir:expired hold', 0) end
-    local records = actual > r.units and #free > 0
-    if records then -- the changes of these limits are none but corrections, and are replaced.
-      decide(part(plan, mode, free), 2, 0, raw, given, actual - r.units, 0, k, now, free)
-      for _, i in ipairs(free) do
-        for j = #changes, 1, -1 do
-          if changes[j][1] == KEYS[k + i] then table.remove(changes, j) end
-        end
+      local kind, _, window, _, _, _, _, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 38)
+      if kind == 0 and c == 1 then
+        shortest, longest = min(shortest or window, window), max(longest or 0, window)
       end
     end
-    for j = 1, (records or ended > 0 or refunded > 0) and #changes or 0 do write(unpack(changes[j], 1, 9)) end
-    r.actual, r.refunded, r.settled = actual, refunded, now
-    keep(known, place, r, raw, now, given, k, plan)
-    return simple(refunded, now) .. described(r)
+    return shortest, longest
   end
 
-  local function extend(plan, _, _, raw, given, n, before, k)
-    local known, place, r = find(plan, raw, k)
-    if r.actual >= 0 then error('weir:settled ' .. string.format('%.0f', r.actual), 0) end
-    lives(r, raw)
-    local says = n > 0 and before <= 2^53 - 1 and before ~= r.units
-    if says and r.extended ~= '' and before + n == r.units and n == r.newest then
-      return encode('B', 1) .. r.extended .. encode('>I7B', 0, 0) .. described(r)
-    end
-    if says or r.units + n > 2^51 - 1 then error('weir:units ' .. string.format('%.0f', r.units), 0) end
-    local count, free, held = byte(plan, 2), kinds(plan)
-    local takes = {}
-    for _, i in ipairs(free) do takes[i] = n > 0 end
-    local now = ahead(k, count, raw, takes)
-    local shortest, longest = holds(plan)
-    local renews = r.hold >= 0 and shortest
-    if renews and now - r.hold >= shortest then error('weir:expired hold', 0) end
-
-    -- The changes: the end of the holds, and corrections of the other limits that take nothing.
-    local changes, places, costs, moved = {}, {}, {}, 0
-    for i = 1, count do
-      if not takes[i] then
-        local took, change = back(plan, i, raw, now, given, held[i] and renews and r.held or 0, r.hold, k)
-        if not took then return encode('>BI7', 2, now) end
-        changes[#changes + 1] = change
-        if took > 0 then places[#places + 1], costs[#costs + 1] = i, took end
-        moved = max(moved, took)
-      end
-    end
-    if renews and moved == 0 then error('weir:expired hold', 0) end
-    local reply, further, renewal = simple(n, now), n > 0 and #free > 0, part(plan, 0, places, costs)
-    if further then -- as an attempt under the limits that take units; a denial changes nothing.
-      reply = decide(part(plan, 0, free), 1, 0, raw, given, n, 0, k, now, free)
-      local first, bound = byte(reply, 1, 2)
-      if first == 2 then return reply end
-      if bound > 0 then return char(first, free[bound]) .. sub(reply, 3) .. described(r) end
-    end
-    if moved > 0 then decide(renewal, 1, 0, raw, given, 1, 0, k, now, places) end -- errors are raised before the first write.
-    for j = 1, (further or moved > 0) and #changes or 0 do write(unpack(changes[j], 1, 9)) end
-    if moved > 0 then
-      for _, i in ipairs(places) do
-        local head = call('HGET', KEYS[k + i], 'h')
-        heads[i] = head and byte(head) == 4 and parted(head) or head
-      end
-      decide(renewal, 2, 0, raw, given, 1, 0, k, now, places)
-    end
-    if further then reply = decide(part(plan, 0, free), 0, 0, raw, given, n, 0, k, now, free) end
-    if n > 0 then r.units, r.at, r.newest, r.extended = r.units + n, now, n, sub(reply, 2, 46) end
-    local ttl = decode('>I7', known, 10)
-    r.expires = now + ttl
-    if renews then r.hold, r.expires = now, now + max(ttl, longest) end
-    keep(known, place, r, raw, now, given, k, plan)
-    return reply .. described(r)
-  end
-
-  return settle, extend
+  return recall, reserved, packed, described, holds
 end
 
 -- others returns the functions that decide refunds and counts, by their operations.
-local function others()
+local function others(op)
   local retreat, refill, bucketed, inflow = corrections(), buckets()
+  local framed = blocking()
 
   -- simple returns the reply of a refund or a count.
   local function simple(units, now) return encode('>BBI7i8I7i8I7I7', 0, 0, units, 0, now, 0, 0, 0) end
@@ -1080,16 +946,159 @@ local function others()
     return encode('>BBI7i8I7i8I7I7I7', 5, 0, 0, 0, now, 0, longest, 0, longest)
   end
 
-  local settle, extend = reservations(back, simple)
+  -- reservations returns the functions that decide settlements and extensions of reservations (R19).
+  local function reservations()
+    local recall, reserved, packed, described, holds = operations()
+    -- find returns the reservation of a request: its operation, the place behind the limit there, and its table.
+    local function find(plan, raw, k)
+      current = k + byte(plan, 2) + 1
+      local known, place = recall(KEYS[current])
+      local r = known and raw < decode('>I7', known, 17) and reserved(known, place)
+      if not r then error('weir:expired unknown', 0) end
+      return known, place, r
+    end
+
+    -- lives raises an error unless a reservation lives at the clock.
+    local function lives(r, raw)
+      if raw >= r.expires then error('weir:expired life ' .. string.format('%.0f', r.units), 0) end
+    end
+
+    -- keep stores a reservation after a change at now. It is remembered until the end of its life, and for a minute at least.
+    local function keep(known, place, r, raw, now, given, k, plan)
+      local ends = max(decode('>I7', known, 17), r.expires, now + 60000000)
+      local _, ttl = expiry(0, raw, ends, 0, given)
+      current = call('SET', KEYS[k + byte(plan, 2) + 1], sub(known, 1, 16) .. encode('>I7', ends) .. sub(known, 24, place - 1) ..
+        packed(r), 'PX', ttl) and -1
+    end
+
+    -- part returns a plan of some limits without blocks, given by their numbers. costs has those costs that differ.
+    local function part(plan, mode, places, costs)
+      local text = encode('BBB', mode, #places, 0) .. sub(plan, 4, 10)
+      for j = 1, #places do
+        local p = 49 * places[j] - 38
+        text = text .. sub(plan, p, p + 19) .. (costs and encode('>i8', costs[j]) or sub(plan, p + 20, p + 27)) ..
+          sub(plan, p + 28, p + 48)
+      end
+      return text
+    end
+
+    -- kinds returns the numbers of the limits that are no concurrency limits and have no cost, and whether each limit is a
+    -- concurrency limit.
+    local function kinds(plan)
+      local free, held = {}, {}
+      for i = 1, byte(plan, 2) do
+        local kind, _, _, _, cost, _, _, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 38)
+        held[i] = kind == 0 and c == 1
+        if not held[i] and cost == 0 then free[#free + 1] = i end
+      end
+      return free, held
+    end
+
+    local function settle(plan, _, _, raw, given, n, _, k)
+      local known, place, r = find(plan, raw, k)
+      local actual = n > 2^53 - 1 and r.units or n
+      if r.actual >= 0 and actual ~= r.actual then error('weir:settled ' .. string.format('%.0f', r.actual), 0) end
+      if r.actual >= 0 then
+        return encode('B', 1) .. sub(simple(r.refunded, r.settled), 2) .. encode('>I7B', 0, 0) .. described(r)
+      end
+      lives(r, raw)
+      local mode, count = byte(plan, 1, 2)
+      local now = ahead(k, count, raw, {})
+      local free, held = kinds(plan)
+      local changes, ended, refunded = {}, 0, 0
+      for i = 1, count do
+        local want, granted = max(0, min(r.units - actual, r.newest)), r.at
+        if held[i] then want, granted = r.hold >= 0 and r.held or 0, r.hold end
+        local took, change = back(plan, i, raw, now, given, want, granted, k)
+        if not took then return encode('>BI7', 2, now) end
+        changes[#changes + 1] = change
+        if held[i] then ended = max(ended, took) else refunded = max(refunded, took) end
+      end
+      if n > 2^53 - 1 and r.hold >= 0 and holds(plan) and ended == 0 then error('weir:expired hold', 0) end
+      local records = actual > r.units and #free > 0
+      if records then -- the changes of these limits are none but corrections, and are replaced.
+        decide(part(plan, mode, free), 2, 0, raw, given, actual - r.units, 0, k, now, free)
+        for _, i in ipairs(free) do
+          for j = #changes, 1, -1 do
+            if changes[j][1] == KEYS[k + i] then table.remove(changes, j) end
+          end
+        end
+      end
+      for j = 1, (records or ended > 0 or refunded > 0) and #changes or 0 do write(unpack(changes[j], 1, 9)) end
+      r.actual, r.refunded, r.settled = actual, refunded, now
+      keep(known, place, r, raw, now, given, k, plan)
+      return simple(refunded, now) .. described(r)
+    end
+
+    local function extend(plan, _, _, raw, given, n, before, k)
+      local known, place, r = find(plan, raw, k)
+      if r.actual >= 0 then error('weir:settled ' .. string.format('%.0f', r.actual), 0) end
+      lives(r, raw)
+      local says = n > 0 and before <= 2^53 - 1 and before ~= r.units
+      if says and r.extended ~= '' and before + n == r.units and n == r.newest then
+        return encode('B', 1) .. r.extended .. encode('>I7B', 0, 0) .. described(r)
+      end
+      if says or r.units + n > 2^51 - 1 then error('weir:units ' .. string.format('%.0f', r.units), 0) end
+      local count, free, held = byte(plan, 2), kinds(plan)
+      local takes = {}
+      for _, i in ipairs(free) do takes[i] = n > 0 end
+      local now = ahead(k, count, raw, takes)
+      local shortest, longest = holds(plan)
+      local renews = r.hold >= 0 and shortest
+      if renews and now - r.hold >= shortest then error('weir:expired hold', 0) end
+
+      -- The changes: the end of the holds, and corrections of the other limits that take nothing.
+      local changes, places, costs, moved = {}, {}, {}, 0
+      for i = 1, count do
+        if not takes[i] then
+          local took, change = back(plan, i, raw, now, given, held[i] and renews and r.held or 0, r.hold, k)
+          if not took then return encode('>BI7', 2, now) end
+          changes[#changes + 1] = change
+          if took > 0 then places[#places + 1], costs[#costs + 1] = i, took end
+          moved = max(moved, took)
+        end
+      end
+      if renews and moved == 0 then error('weir:expired hold', 0) end
+      local reply, further, renewal = simple(n, now), n > 0 and #free > 0, part(plan, 0, places, costs)
+      if further then -- as an attempt under the limits that take units; a denial changes nothing.
+        reply = decide(part(plan, 0, free), 1, 0, raw, given, n, 0, k, now, free)
+        local first, bound = byte(reply, 1, 2)
+        if first == 2 then return reply end
+        if bound > 0 then return char(first, free[bound]) .. sub(reply, 3) .. described(r) end
+      end
+      if moved > 0 then decide(renewal, 1, 0, raw, given, 1, 0, k, now, places) end -- errors are raised before the first write.
+      for j = 1, (further or moved > 0) and #changes or 0 do write(unpack(changes[j], 1, 9)) end
+      if moved > 0 then
+        for _, i in ipairs(places) do
+          heads[i] = call('HGET', KEYS[k + i], 'h')
+          if byte(heads[i]) == 4 then heads[i] = sub(heads[i], 16) end
+        end
+        decide(renewal, 2, 0, raw, given, 1, 0, k, now, places)
+      end
+      if further then reply = decide(part(plan, 0, free), 0, 0, raw, given, n, 0, k, now, free) end
+      if n > 0 then r.units, r.at, r.newest, r.extended = r.units + n, now, n, sub(reply, 2, 46) end
+      local ttl = decode('>I7', known, 10)
+      r.expires = now + ttl
+      if renews then r.hold, r.expires = now, now + max(ttl, longest) end
+      keep(known, place, r, raw, now, given, k, plan)
+      return reply .. described(r)
+    end
+
+    return settle, extend
+  end
+
+  local settle, extend = nil, nil
+  if op == 6 or op == 7 then settle, extend = reservations() end
   return { [3] = refund, [4] = count, [6] = settle, [7] = extend, [8] = block }
 end
 
 -- once decides a request, or returns the reply of an operation with its id (R15).
 local function once(plan, op, flags, raw, given, n, from, k)
-  local run = op > 2 and op < 9 and others()[op] or decide
+  local run = op > 2 and op < 9 and others(op)[op] or decide
   if flags < 2 or op > 5 then return run(plan, op, flags, raw, given, n, from, k) end
   current = k + byte(plan, 2) + 1
   local key = KEYS[current]
+  local recall, reserved, packed, described, holds = operations()
   local known, place = recall(key)
   if known then
     local _, wasop, wasn, wasfrom, ends = decode('>BBI7I7I7', known)
