@@ -266,11 +266,12 @@ func readReservation(text string, p *engine.Compiled) engine.Reservation {
 	}
 	r.ExpiresAt = int56At(text, 7)
 	hold, actual := int64At(text, 14), int64At(text, 22)
+	if actual >= 0 { // its hold has ended
+		r.Settled, r.Actual = true, actual
+		return r
+	}
 	if shortest := shortestHold(p); hold >= 0 && shortest > 0 {
 		r.HeldUntil = hold + shortest
-	}
-	if actual >= 0 {
-		r.Settled, r.Actual = true, actual
 	}
 	return r
 }
