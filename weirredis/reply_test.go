@@ -41,6 +41,9 @@ func FuzzReplies(f *testing.F) {
 	f.Add("\x0b"+strings.Repeat("\x01", 7)+"\x05"+strings.Repeat("\x02", 24)+"\x02ab"+grant, uint8(0), uint8(2))
 	f.Add("\x04"+strings.Repeat("\x00", 7), uint8(4), uint8(0))
 	f.Add(denial+strings.Repeat("s", 80), uint8(5), uint8(1))
+	f.Add("\x04"+denial[1:]+strings.Repeat("\x00", 7+6*8), uint8(0), uint8(1))
+	f.Add("\x05"+denial[1:]+strings.Repeat("\x00", 7+30), uint8(2), uint8(1))
+	f.Add(denial+strings.Repeat("\x00", 30), uint8(5), uint8(0))
 	f.Fuzz(func(t *testing.T, text string, policy, callers uint8) {
 		conn := &cannedConn{reply: text}
 		e := newEngine(t, conn)
@@ -58,9 +61,16 @@ func FuzzReplies(f *testing.F) {
 		for i := range merged {
 			checkReply(t, &merged[i])
 		}
+		calls = append(calls,
+			engine.Call{Rules: p, Op: engine.Settle, N: 1, ID: "r", Reservation: &engine.Reservation{}},
+			engine.Call{Rules: p, Op: engine.Block, From: 1},
+			engine.Call{Rules: p, N: 1, ID: "r", TTL: 1, Reservation: &engine.Reservation{}})
 		e.Do(context.Background(), calls)
 		for i := range calls {
 			checkReply(t, &calls[i])
+			if r := calls[i].Reservation; r != nil && (r.Units < 0 || r.Units == 0 && *r != engine.Reservation{} || r.Actual < 0) {
+				t.Errorf("call %d: got %+v", i, *r)
+			}
 			if err := calls[i].Err; err != nil && strings.Contains(err.Error(), "not a reply of this version") && !errors.Is(err, weir.ErrOutcomeUnknown) {
 				t.Errorf("call %d: got %v, want ErrOutcomeUnknown", i, err)
 			}

@@ -110,6 +110,7 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 	}
 	short, long, full := header(rolling, 3), header(rolling, 200), header(filling, 1)
 	assert.Equal(t, len(full), 56, "bytes of a bucket, which has no other length")
+	none := strings.Repeat("\x00", 14) // a block behind its form
 	damaged := func(header string, at int, bytes string) []string {
 		return []string{"HSET", "", "h", header[:at] + bytes + header[at+len(bytes):]}
 	}
@@ -149,6 +150,12 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 		{"a bucket that was full beyond all clocks", filling, damaged(full, 28, "\xff"), "is damaged"},
 		{"a bucket with a rate beyond all clocks", filling, damaged(full, 35, "\xff"), "is damaged"},
 		{"a bucket with a rate of a fraction above 1", filling, damaged(full, 42, "\x01"), "is damaged"},
+		{"a block cut off", rolling, []string{"HSET", "", "h", "\x04" + none[:13]}, "cut off"},
+		{"a block of a header that is cut off", rolling, []string{"HSET", "", "h", "\x04" + none + short[:9]}, "cut off"},
+		{"a block in front of a block", daily, []string{"HSET", "", "h", "\x04" + none + "\x04" + none + short}, "layout is version 4"},
+		{"a block of a bucket that is cut off", filling, []string{"HSET", "", "h", "\x04" + none + full[:55]}, "cut off"},
+		{"a block that begins beyond all clocks", rolling, []string{"HSET", "", "h", "\x04\xff" + none[1:] + short}, "is damaged"},
+		{"a block that lasts beyond all clocks", rolling, []string{"HSET", "", "h", "\x04" + none[:7] + "\xff" + none[8:] + short}, "is damaged"},
 		{"a bucket without a rate", filling, damaged(full, 35, strings.Repeat("\x00", 14)), "is damaged"},
 	} {
 		key := weirredis.Keys(c.l.Compiled(), weir.K(user), false)[0]
@@ -324,6 +331,8 @@ func TestDamageIsAnErrorOrHarmless(t *testing.T) {
 		{"period", hour, weir.AllOrNothing, 60, 9},
 		{"hold", hold, weir.AllOrNothing, 60, 20},
 		{"bucket", bucket(7, time.Second, 900), weir.AllOrNothing, 60, 96},
+		{"blocked", perUser(40, time.Hour).Blocking(time.Minute), weir.AllOrNothing, 60, 20},
+		{"blocked bucket", bucket(7, time.Second, 40).Blocking(time.Minute), weir.AllOrNothing, 60, 96},
 		{"counted bucket", bucket(1_000_003, time.Hour, 40), weir.CountDenied, 60, 96},
 	} {
 		t.Run(f.name, func(t *testing.T) {
@@ -418,6 +427,11 @@ func (d *damaged) check(t *testing.T, i int) {
 	case 5:
 		if d.p.Limits[0].Kind != engine.KindBucket { // which has no counts
 			c.Op, c.From = engine.Count, time.Hour.Microseconds()
+		}
+	case 6:
+		c.Op = engine.Probe
+		if d.r.IntN(2) == 0 {
+			c.Op, c.N, c.From = engine.Block, 0, pick(d.r, 0, time.Minute.Microseconds())
 		}
 	}
 	before := d.fields(t)

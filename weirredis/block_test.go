@@ -1,0 +1,218 @@
+package weirredis_test
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
+	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// blocking is perUser with a block.
+func blocking(max int64, window, block time.Duration) weir.Limit {
+	return perUser(max, window).Blocking(block)
+}
+
+// blockOf returns the bytes of a block in front of a header.
+func blockOf(begin time.Time, length time.Duration) string {
+	b := binary.BigEndian.AppendUint64(nil, uint64(begin.UnixMicro()))
+	b[0] = 4
+	return string(binary.BigEndian.AppendUint64(b, uint64(length.Microseconds()))[:8]) +
+		string(binary.BigEndian.AppendUint64(nil, uint64(length.Microseconds()))[1:])
+}
+
+// blockHistory begins or, with a length of 0, ends blocks of a user.
+func blockHistory(e engine.Engine, l *weir.Limiter, length time.Duration) (engine.Result, error) {
+	return do(e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), Op: engine.Block, From: length.Microseconds()})
+}
+
+// TestKeysLiveAsLongAsTheirBlocks: a key lives at least as long as its block, and no block, or
+// recording beside it, shortens its life (R13, R20).
+func TestKeysLiveAsLongAsTheirBlocks(t *testing.T) {
+	redistest.OnEachVersion(t, testKeysLiveAsLongAsTheirBlocks)
+}
+
+func testKeysLiveAsLongAsTheirBlocks(t *testing.T, v redistest.Version) {
+	s := v.Start(t)
+	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
+	calendar := blocking(1, 0, time.Hour)
+	calendar.Kind, calendar.Period = weir.KindFixed, weir.Hour
+	filling := bucket(1, time.Second, 1).Blocking(time.Hour)
+	for name, c := range map[string]struct {
+		limit weir.Limit
+		least time.Duration
+	}{
+		"a longer block":             {blocking(1, time.Second, time.Hour), time.Hour},
+		"a shorter block":            {blocking(1, 24*time.Hour, time.Minute), 24 * time.Hour},
+		"a block of a bucket":        {filling, time.Hour},
+		"a block of a Period":        {calendar, time.Hour},
+		"a block of no entries":      {blocking(0, time.Minute, time.Hour), time.Hour},
+		"the longest block":          {blocking(1, time.Second, 400*24*time.Hour), 400 * 24 * time.Hour},
+		"a block of the same length": {blocking(1, time.Hour, time.Hour), time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := limiter(t, e, "lives", weir.AllOrNothing, c.limit)
+			key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
+			s.Must(t, "DEL", key)
+			before := time.Now()
+			for range c.limit.Max {
+				must.Get(l.Allow(ctx, weir.K("u")))(t)
+			}
+			d := must.Get(do(e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), N: 1}))(t)
+			assert.Equal(t, d.Blocked.Microseconds(), l.Compiled().Limits[0].Block, "rest of the block")
+			if got := ttl(t, s, key); shorter(got, c.least, before) {
+				t.Errorf("the key lives %v, want %v", got, c.least)
+			}
+			lives := ttl(t, s, key)
+			for range 3 { // a record, a refund and a denial
+				must.Get(l.Record(ctx, weir.K("u"), 1))(t)
+				must.Get(do(e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), Op: engine.Refund, N: 1, From: engine.Oldest}))(t)
+				assert.Equal(t, must.Get(l.Allow(ctx, weir.K("u")))(t).Allowed, false, "an attempt during the block is allowed")
+			}
+			if got := ttl(t, s, key); shorter(got, c.least, before) || got < lives-time.Minute {
+				t.Errorf("after recordings the key lives %v, want %v", got, lives)
+			}
+		})
+	}
+}
+
+// TestBlockWithoutEntriesIsOneField: a history without entries can have a block. Its end deletes
+// the key, and leaves the entries of another history (R20).
+func TestBlockWithoutEntriesIsOneField(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, redisConn(t))
+	l := limiter(t, e, "blockonly", weir.AllOrNothing, perUser(5, time.Hour))
+	key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
+	s.Must(t, "DEL", key)
+	assert.Equal(t, must.Get(blockHistory(e, l, time.Hour))(t).Blocked, time.Hour, "rest of the block")
+	assert.Equal(t, len(s.Must(t, "HGET", key, "h")), 15, "bytes of the header: the block alone")
+	assert.Equal(t, must.Get(l.Allow(ctx, weir.K("u")))(t).Allowed, false, "an attempt during the block is allowed")
+	must.Get(blockHistory(e, l, 0))(t)
+	assert.Equal(t, s.Must(t, "EXISTS", key), "0", "the key of a history with nothing")
+
+	must.Get(l.AllowN(ctx, weir.K("u"), 2))(t)
+	header := s.Must(t, "HGET", key, "h")
+	must.Get(blockHistory(e, l, time.Hour))(t)
+	assert.Equal(t, s.Must(t, "HGET", key, "h")[15:], header, "the header behind the block")
+	must.Get(blockHistory(e, l, 0))(t)
+	assert.Equal(t, s.Must(t, "HGET", key, "h"), header, "the header after the block")
+	must.Get(blockHistory(e, l, time.Hour))(t)
+	must.Get(l.Reset(ctx, weir.K("u")))(t)
+	assert.Equal(t, s.Must(t, "EXISTS", key), "0", "the key after a reset")
+}
+
+// TestEndedBlockLeavesWithARecording: a recording by the server's clock drops a block that is over.
+// Other calls leave it.
+func TestEndedBlockLeavesWithARecording(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0))
+	rules := must.Get(weir.Policy{Name: "ended", Limits: []weir.Limit{blocking(5, time.Hour, time.Minute)}}.Compile())(t)
+	key := weirredis.Keys(rules, weir.K("u"), false)[0]
+	s.Must(t, "DEL", key)
+	call := func(op engine.Op, n int64) engine.Result {
+		t.Helper()
+		return must.Get(do(e, engine.Call{Rules: rules, Key: weir.K("u"), Op: op, N: n}))(t)
+	}
+	at := call(engine.Attempt, 2).At
+	over := blockOf(at.Add(-2*time.Minute), time.Minute)
+	running := blockOf(at.Add(-2*time.Minute), time.Hour)
+	header := s.Must(t, "HGET", key, "h")
+	form := func() byte { return s.Must(t, "HGET", key, "h")[0] }
+
+	s.Must(t, "HSET", key, "h", over+header)
+	call(engine.Peek, 1)
+	must.Get(do(e, engine.Call{Rules: rules, Key: weir.K("u"), Op: engine.Refund, N: 1, From: at.UnixMicro()}))(t)
+	assert.Equal(t, form(), 4, "form of the header after a peek and a refund")
+	assert.Equal(t, call(engine.Attempt, 1).Remaining, 3, "remaining units")
+	assert.Equal(t, form(), 1, "form of the header after a grant")
+
+	s.Must(t, "HSET", key, "h", running+header)
+	call(engine.Record, 1)
+	assert.Equal(t, form(), 4, "form of the header after a record in a block")
+	assert.Equal(t, call(engine.Attempt, 1).Blocked > 57*time.Minute, true, "the block runs")
+}
+
+// TestGrantsOfRulesWithBlocksReadHistoriesOnce: the short path decides grants of rules with
+// blocks, and the long path their denials.
+func TestGrantsOfRulesWithBlocksReadHistoriesOnce(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
+	l := limiter(t, e, "short", weir.AllOrNothing, blocking(2, time.Hour, time.Minute))
+	for i, reads := range []int{1, 1, 2, 2} {
+		before := counts(t, s)["hget"]
+		d := must.Get(l.Allow(ctx, weir.K("u")))(t)
+		assert.Equal(t, d.Allowed, i < 2, "attempt %d is allowed", i)
+		assert.Equal(t, counts(t, s)["hget"]-before, reads, "attempt %d: fields that were read", i)
+	}
+}
+
+// TestCachedDenialsOfBlocks: a denial that found its block running is cached until the block ends.
+// Neither a peek nor a denial before the block keeps an attempt from beginning it, and the calls
+// that change histories or blocks end cached denials (R8, R20).
+func TestCachedDenialsOfBlocks(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(time.Hour))
+	l := limiter(t, e, "cachedblock", weir.AllOrNothing, blocking(3, time.Hour, time.Minute))
+	other := limiter(t, e, "cachedblock", weir.AllOrNothing, perUser(3, time.Hour))
+	s.Must(t, "DEL", weirredis.Keys(l.Compiled(), weir.K("u"), false)[0])
+	attempt := func(l *weir.Limiter, n int64) engine.Result {
+		t.Helper()
+		return must.Get(do(e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), N: n}))(t)
+	}
+	reserved := engine.Call{Rules: other.Compiled(), Key: weir.K("u"), N: 2, ID: "r", TTL: time.Hour.Microseconds()}
+	must.Get(do(e, reserved))(t)
+	for range 2 { // without a block
+		attempt(other, 2)
+	}
+	assert.Equal(t, attempt(other, 2).Cached, true, "a repeated denial is cached")
+	assert.Equal(t, must.Get(l.Peek(ctx, weir.K("u"), 2))(t).Allowed, false, "a peek is allowed")
+	began := attempt(l, 2)
+	assert.Equal(t, began.Cached, false, "the denial that begins a block is cached")
+	assert.Equal(t, began.Blocked, time.Minute, "rest of the block")
+	assert.Equal(t, attempt(other, 2).Blocked > 0, true, "the denial from before the block still counts")
+	first, again := attempt(l, 2), attempt(l, 2)
+	assert.Equal(t, first.Cached, false, "the first denial in a block is cached")
+	assert.Equal(t, again.Cached, true, "a repeated denial in a block is cached")
+	if again.Blocked > first.Blocked || again.Blocked <= 0 || again.Remaining != 0 {
+		t.Errorf("the repeated denial is %+v, the first %+v", again, first)
+	}
+
+	for about, change := range map[string]engine.Call{
+		"the end of the block":  {Op: engine.Block},
+		"a longer block":        {Op: engine.Block, From: time.Hour.Microseconds()},
+		"an extension":          {Op: engine.Extend, ID: "r", From: engine.Unknown},
+		"a settlement":          {Op: engine.Settle, ID: "r", N: 1},
+		"a repeated settlement": {Op: engine.Settle, ID: "r", N: 1},
+	} {
+		for range 3 {
+			attempt(l, 4)
+		}
+		assert.Equal(t, attempt(l, 4).Cached, true, "before %s", about)
+		change.Rules, change.Key = other.Compiled(), weir.K("u")
+		if _, err := do(e, change); err != nil && about != "an extension" {
+			t.Errorf("%s: %v", about, err)
+		}
+		assert.Equal(t, attempt(l, 4).Cached, false, "after %s", about)
+	}
+}
+
+// TestProbeEndsCachedDenials: a probe begins a block, so denials from before it are over.
+func TestProbeEndsCachedDenials(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(time.Hour))
+	l := limiter(t, e, "probed", weir.AllOrNothing, blocking(1, time.Hour, time.Minute))
+	other := limiter(t, e, "probed", weir.AllOrNothing, perUser(1, time.Hour))
+	s.Must(t, "DEL", weirredis.Keys(l.Compiled(), weir.K("u"), false)[0])
+	for range 3 {
+		must.Get(other.Allow(ctx, weir.K("u")))(t)
+	}
+	assert.Equal(t, must.Get(other.Allow(ctx, weir.K("u")))(t).Cached, true, "a repeated denial is cached")
+	d := must.Get(do(e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), Op: engine.Probe, N: 1}))(t)
+	assert.Equal(t, d.Blocked, time.Minute, "rest of the block")
+	assert.Equal(t, must.Get(other.Allow(ctx, weir.K("u")))(t).Cached, false, "the denial from before the block is repeated")
+}

@@ -1,0 +1,346 @@
+package weirredis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
+	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// reserving is rules with a rate, a fixed cost, a bucket and a concurrency limit, and the calls of a
+// reservation under them.
+type reserving struct {
+	e     engine.Engine
+	rules *engine.Compiled
+}
+
+func newReserving(t *testing.T, e engine.Engine, name string) reserving {
+	t.Helper()
+	cost := perUser(1000, time.Hour)
+	cost.Name, cost.Cost = "calls", 1
+	slow := bucket(1000, time.Hour, 1000)
+	slow.Name = "slow"
+	held := weir.Limit{Name: "held", Kind: weir.KindConcurrency, Max: 1000, MaxHold: time.Minute, By: []string{"user"}}
+	return reserving{e, limiter(t, e, name, weir.AllOrNothing, perUser(1000, time.Hour), cost, slow, held).Compiled()}
+}
+
+// do makes a call with the id, and returns the reservation after it.
+func (r reserving) do(c engine.Call) (engine.Result, engine.Reservation, error) {
+	var after engine.Reservation
+	c.Rules, c.Key, c.Reservation = r.rules, weir.K("u"), &after
+	if c.Op != engine.Peek {
+		c.ID = "id"
+	}
+	result, err := do(r.e, c)
+	return result, after, err
+}
+
+// open opens a reservation of five units that lives for ten minutes.
+func (r reserving) open(t *testing.T) {
+	t.Helper()
+	_, after, err := r.do(engine.Call{N: 5, TTL: (10 * time.Minute).Microseconds()})
+	if err != nil || after.Units != 5 {
+		t.Fatalf("opened %+v, %v", after, err)
+	}
+}
+
+// used returns the units that each limit has used.
+func (r reserving) used(t *testing.T) string {
+	t.Helper()
+	states := make([]engine.State, len(r.rules.Limits))
+	if _, err := do(r.e, engine.Call{Rules: r.rules, Key: weir.K("u"), Op: engine.Peek, N: 1, States: states}); err != nil {
+		t.Fatal(err)
+	}
+	var used []int64
+	for _, s := range states {
+		used = append(used, s.Used)
+	}
+	return fmt.Sprint(used)
+}
+
+// keys returns the keys of the histories, and of the record at the end.
+func (r reserving) keys() []string {
+	return append(weirredis.Keys(r.rules, weir.K("u"), false), weirredis.OperationKey(r.rules, weir.K("u"), "id", false))
+}
+
+// dump returns all that is stored for the reservation.
+func (r reserving) dump(t *testing.T, s *redistest.Server) map[string]string {
+	t.Helper()
+	m := map[string]string{}
+	for _, key := range r.keys() {
+		m[key] = s.Must(t, "DUMP", key)
+	}
+	return m
+}
+
+// TestReservationsTakeOneScript: each operation of a reservation is one script on all histories and
+// the record. The record lives until the end of its life, and a minute after a settlement.
+func TestReservationsTakeOneScript(t *testing.T) {
+	redistest.OnEachVersion(t, testReservationsTakeOneScript)
+}
+
+func testReservationsTakeOneScript(t *testing.T, v redistest.Version) {
+	s := v.Start(t)
+	r := newReserving(t, newEngine(t, s.Conn(t)), "steps")
+	must.Get(do(r.e, engine.Call{Rules: r.rules, Key: weir.K("other"), N: 1}))(t) // loads the script
+	record := r.keys()[4]
+	for _, step := range []struct {
+		about string
+		call  engine.Call
+		used  string
+		lives time.Duration // of the record
+		after engine.Reservation
+	}{
+		{"opened", engine.Call{N: 5, TTL: time.Minute.Microseconds()}, "[5 1 5 5]", time.Minute, engine.Reservation{Units: 5}},
+		{"repeated", engine.Call{N: 5, TTL: time.Hour.Microseconds()}, "[5 1 5 5]", 50 * time.Second, engine.Reservation{Units: 5}},
+		{"extended", engine.Call{Op: engine.Extend, From: engine.Unknown}, "[5 1 5 5]", time.Minute, engine.Reservation{Units: 5}},
+		{"extended by units", engine.Call{Op: engine.Extend, N: 3, From: 5}, "[8 1 8 5]", time.Minute, engine.Reservation{Units: 8}},
+		{"extended again", engine.Call{Op: engine.Extend, N: 3, From: 5}, "[8 1 8 5]", 50 * time.Second, engine.Reservation{Units: 8}},
+		{"settled", engine.Call{Op: engine.Settle, N: 6}, "[6 1 6 0]", time.Minute, engine.Reservation{Units: 8, Settled: true, Actual: 6}},
+		{"settled again", engine.Call{Op: engine.Settle, N: 6}, "[6 1 6 0]", 50 * time.Second, engine.Reservation{Units: 8, Settled: true, Actual: 6}},
+	} {
+		scripts, before := commands(t, s, "evalsha"), time.Now()
+		_, after, err := r.do(step.call)
+		if n := commands(t, s, "evalsha") - scripts; err != nil || n != 1 {
+			t.Fatalf("%s: %d scripts, %v", step.about, n, err)
+		}
+		if after.ExpiresAt == 0 || (after.HeldUntil == 0) != after.Settled {
+			t.Errorf("%s: %+v has no end, or no hold", step.about, after)
+		}
+		after.ExpiresAt, after.HeldUntil = 0, 0
+		assert.Equal(t, after, step.after, "%s: reservation", step.about)
+		assert.Equal(t, r.used(t), step.used, "%s: units in use", step.about)
+		if got := ttl(t, s, record); shorter(got, step.lives, before) || got > 2*time.Minute {
+			t.Errorf("%s: the record lives %v, want %v", step.about, got, step.lives)
+		}
+	}
+}
+
+// TestErrorsOfReservations: each error names its reason and the numbers, and changes nothing.
+func TestErrorsOfReservations(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, redisConn(t))
+	r := newReserving(t, e, "reasons")
+	s.Must(t, append([]string{"DEL"}, r.keys()...)...)
+	fails := func(c engine.Call, want error, texts ...string) {
+		t.Helper()
+		before := r.dump(t, s)
+		_, after, err := r.do(c)
+		assert.Error(t, err, want, texts...)
+		assert.Equal(t, after, engine.Reservation{}, "the reservation of an error")
+		if errors.Is(err, weir.ErrUnavailable) || !maps.Equal(r.dump(t, s), before) {
+			t.Errorf("%v: it is unavailable, or something was changed", err)
+		}
+	}
+	fails(engine.Call{Op: engine.Settle, N: 1}, engine.ErrExpired, "it is unknown, or was settled more than a minute ago")
+	fails(engine.Call{Op: engine.Extend}, engine.ErrExpired, "it is unknown")
+	r.open(t)
+	fails(engine.Call{N: 5}, engine.ErrInput, "it names an attempt of 5 units")
+	fails(engine.Call{N: 4, TTL: 60_000_000}, engine.ErrInput, "it names an attempt of 5 units")
+	fails(engine.Call{Op: engine.Extend, N: 1, From: 4}, engine.ErrInput, "the reservation has 5 units")
+	fails(engine.Call{Op: engine.Extend, N: engine.MaxUnits, From: engine.Unknown}, engine.ErrInput, "the reservation has 5 units")
+	fails(engine.Call{Op: engine.Settle, N: engine.MaxUnits}, engine.ErrOverflow, "holds 5 units that count")
+	must.Get(do(e, engine.Call{Op: engine.Reset, Rules: r.rules, Key: weir.K("u")}))(t)
+	fails(engine.Call{Op: engine.Settle, N: engine.AllUnits}, engine.ErrExpired, "its hold has ended; settle it with a number")
+	fails(engine.Call{Op: engine.Extend}, engine.ErrExpired, "its hold has ended")
+	if result, after, err := r.do(engine.Call{Op: engine.Settle, N: 7}); err != nil || result.Granted != 0 || !after.Settled {
+		t.Errorf("settled %+v, %+v, %v", result, after, err)
+	}
+	fails(engine.Call{Op: engine.Settle, N: 6}, engine.ErrSettled, "with 7 units")
+	fails(engine.Call{Op: engine.Extend}, engine.ErrSettled, "with 7 units")
+
+	// The record of an operation without a time to live is no reservation.
+	s.Must(t, append([]string{"DEL"}, r.keys()...)...)
+	if _, _, err := r.do(engine.Call{N: 5}); err != nil {
+		t.Fatal(err)
+	}
+	fails(engine.Call{Op: engine.Settle, N: 1}, engine.ErrExpired, "it is unknown")
+	fails(engine.Call{N: 5, TTL: 60_000_000}, engine.ErrInput, "it names an attempt of 5 units")
+}
+
+// TestForeignReservationIsNotChanged: foreign or damaged data under the key of a reservation are an
+// error that names this key. Nothing is changed.
+func TestForeignReservationIsNotChanged(t *testing.T) {
+	s := redistest.Shared(t)
+	r := newReserving(t, newEngine(t, redisConn(t)), "foreign")
+	record := r.keys()[4]
+	s.Must(t, append([]string{"DEL"}, r.keys()...)...)
+	r.open(t)
+	if _, _, err := r.do(engine.Call{Op: engine.Extend, N: 2, From: 5}); err != nil {
+		t.Fatal(err)
+	}
+	whole := s.Must(t, "GET", record)
+	begin := 76 + int(whole[75]) // of the reservation
+	assert.Equal(t, len(whole), begin+66+45, "bytes of the record")
+	damaged := func(at int, bytes string) []string {
+		return []string{"SET", record, whole[:at] + bytes + whole[at+len(bytes):]}
+	}
+	commands := map[string][]string{
+		"another version":             damaged(0, "\x02"),
+		"cut off":                     {"SET", record, whole[:len(whole)-1]},
+		"cut off in the reservation":  {"SET", record, whole[:begin+20]},
+		"too long":                    {"SET", record, whole + "x"},
+		"an extension of other bytes": {"SET", record, whole[:begin+65] + "\x01x"},
+		"a hash":                      {"HSET", record, "f", "v"},
+		"an instant beyond all":       damaged(39, "\xff"),
+		"a hold before all instants":  damaged(begin+28, "\xf0"),
+		"a settlement below open":     damaged(begin+43, "\xf0"),
+	}
+	for i, at := range []int{0, 7, 14, 21, 36, 51, 58} {
+		commands[fmt.Sprint("number ", i, " beyond all")] = damaged(begin+at, "\xff")
+	}
+	for about, command := range commands {
+		s.Must(t, "DEL", record)
+		s.Must(t, command...)
+		before := r.dump(t, s)
+		for _, c := range []engine.Call{{Op: engine.Settle, N: 5}, {Op: engine.Extend}, {Op: engine.Extend, N: 2, From: 5}, {N: 5, TTL: 60_000_000}} {
+			_, _, err := r.do(c)
+			assert.Error(t, err, weirredis.ErrState, "under "+strconv.Quote(record)+": ")
+			if !maps.Equal(r.dump(t, s), before) {
+				t.Errorf("%s, op %d: something was changed", about, c.Op)
+			}
+		}
+	}
+}
+
+// TestDamagedHistoryStopsReservations damages the history of one limit: a settlement and an
+// extension change no other history, and not the record (R7).
+func TestDamagedHistoryStopsReservations(t *testing.T) {
+	s := redistest.Shared(t)
+	r := newReserving(t, newEngine(t, redisConn(t)), "stops")
+	keys := r.keys()
+	for i, bad := range keys[:4] {
+		s.Must(t, append([]string{"DEL"}, keys...)...)
+		r.open(t)
+		s.Must(t, "HSET", bad, "h", "\x01x")
+		before := r.dump(t, s)
+		for _, c := range []engine.Call{{Op: engine.Settle, N: 3}, {Op: engine.Settle, N: 9}, {Op: engine.Extend}, {Op: engine.Extend, N: 2, From: 5}} {
+			_, _, err := r.do(c)
+			assert.Error(t, err, weirredis.ErrState, "under "+strconv.Quote(bad)+": ")
+			if !maps.Equal(r.dump(t, s), before) {
+				t.Errorf("limit %d is damaged, op %d of %d: something was changed", i, c.Op, c.N)
+			}
+		}
+	}
+}
+
+// losing loses the replies of some calls after the server has decided them.
+type losing struct {
+	weirredis.Conn
+	lose bool
+}
+
+func (c *losing) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
+	text, err := c.Conn.Eval(ctx, s, keys, args)
+	if c.lose && err == nil {
+		return "", errors.New("lost")
+	}
+	return text, err
+}
+
+// TestLostAnswersOfReservations: an operation without its reply has an unknown outcome. Repeated,
+// it gets the first result, and nothing changes.
+func TestLostAnswersOfReservations(t *testing.T) {
+	s := redistest.Shared(t)
+	conn := &losing{Conn: redisConn(t)}
+	r := newReserving(t, newEngine(t, conn), "lost")
+	s.Must(t, append([]string{"DEL"}, r.keys()...)...)
+	for _, c := range []engine.Call{
+		{N: 5, TTL: (10 * time.Minute).Microseconds()},
+		{Op: engine.Extend, N: 3, From: 5},
+		{Op: engine.Settle, N: 6},
+		{Op: engine.Settle, N: 6},
+	} {
+		conn.lose = true
+		_, after, err := r.do(c)
+		assert.Error(t, err, weir.ErrOutcomeUnknown)
+		assert.Equal(t, after, engine.Reservation{}, "op %d: the reservation of an unknown outcome", c.Op)
+		conn.lose = false
+		before := r.dump(t, s)
+		again, after, err := r.do(c)
+		if err != nil || !again.Replayed || after.Units == 0 || !maps.Equal(r.dump(t, s), before) {
+			t.Errorf("op %d: got %+v, %+v, %v; want the first result, and no change", c.Op, again, after, err)
+		}
+	}
+	assert.Equal(t, r.used(t), "[6 1 6 0]", "units in use")
+}
+
+// TestReservationsAtMaxmemory: a server at its maxmemory settles and extends nothing.
+func TestReservationsAtMaxmemory(t *testing.T) {
+	redistest.OnEachVersion(t, func(t *testing.T, v redistest.Version) {
+		s := v.Start(t)
+		r := newReserving(t, newEngine(t, s.Conn(t)), "full")
+		r.open(t)
+		s.Must(t, "CONFIG", "SET", "maxmemory", "1")
+		before := r.dump(t, s)
+		for _, c := range []engine.Call{{Op: engine.Settle, N: 3}, {Op: engine.Settle, N: 5}, {Op: engine.Settle, N: 7}, {Op: engine.Extend}, {Op: engine.Extend, N: 2, From: 5}} {
+			_, _, err := r.do(c)
+			assert.Error(t, err, weir.ErrFull, s.Addr, "OOM")
+		}
+		assert.Err(blockUser(r))(t, weir.ErrFull, s.Addr)
+		if !maps.Equal(r.dump(t, s), before) {
+			t.Error("something was changed")
+		}
+		s.Must(t, "CONFIG", "SET", "maxmemory", "0")
+		if _, after, err := r.do(engine.Call{Op: engine.Settle, N: 3}); err != nil || !after.Settled {
+			t.Errorf("settled %+v, %v", after, err)
+		}
+	})
+}
+
+// blockUser blocks the user of the reservation for an hour.
+func blockUser(r reserving) (engine.Result, error) {
+	return do(r.e, engine.Call{Rules: r.rules, Key: weir.K("u"), Op: engine.Block, From: time.Hour.Microseconds()})
+}
+
+// TestReservationsOfAPeriodFollowTheServersClock opens, extends and settles with a client whose
+// clock is wrong by years (R3).
+func TestReservationsOfAPeriodFollowTheServersClock(t *testing.T) {
+	s := redistest.Start(t)
+	for i, off := range []time.Duration{0, -3 * 365 * 24 * time.Hour, 50 * 365 * 24 * time.Hour} {
+		e := newEngine(t, s.Conn(t))
+		e.WithClock(func() time.Time { return time.Now().Add(off) })
+		hour := weir.Limit{Name: "hour", Max: 9, Kind: weir.KindFixed, Period: weir.Month, Zone: "Asia/Kathmandu", By: []string{"user"}}
+		held := weir.Limit{Name: "held", Kind: weir.KindConcurrency, Max: 9, MaxHold: time.Minute, By: []string{"user"}}
+		for _, actual := range []int64{3, 7, 9} {
+			r := reserving{e, limiter(t, e, fmt.Sprintf("off%d.%d", actual, i), weir.AllOrNothing, hour, held).Compiled()}
+			for _, c := range []engine.Call{
+				{N: 5, TTL: time.Minute.Microseconds()},
+				{Op: engine.Extend, From: engine.Unknown},
+				{Op: engine.Extend, N: 2, From: 5},
+				{Op: engine.Settle, N: actual},
+			} {
+				if _, after, err := r.do(c); err != nil || after.Units == 0 {
+					t.Fatalf("clock off by %v, op %d: got %+v, %v", off, c.Op, after, err)
+				}
+			}
+			assert.Equal(t, r.used(t), fmt.Sprintf("[%d 0]", max(5, actual)), "clock off by %v: units in use after a settlement of %d", off, actual)
+		}
+	}
+}
+
+// TestReservationsShareASlot: the record and the histories of a reservation in a Cluster are in
+// one slot, also under limits by other dimensions.
+func TestReservationsShareASlot(t *testing.T) {
+	rules := must.Get(weir.Policy{Name: "slot", Dimensions: []string{"tenant", "user"}, Limits: []weir.Limit{
+		{Name: "tenant", Max: 5, Window: time.Hour, By: []string{"tenant"}},
+		{Name: "user", Max: 5, Window: time.Hour, By: []string{"user", "tenant"}},
+	}}.Compile())(t)
+	key := weir.K("acme", "ann")
+	tags := map[string]bool{}
+	for _, k := range append(weirredis.Keys(rules, key, true), weirredis.OperationKey(rules, key, "id", true)) {
+		tags[k[:slices.Index([]byte(k), '}')]] = true
+	}
+	assert.Equal(t, len(tags), 1, "hash tags %v", tags)
+}
