@@ -201,6 +201,26 @@ func TestCachedDenialsOfBlocks(t *testing.T) {
 	}
 }
 
+// TestCachedDenialEndsWithItsBlock: after its block a denial is other, so the server decides again.
+func TestCachedDenialEndsWithItsBlock(t *testing.T) {
+	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(time.Hour))
+	now := time.Now()
+	e.WithClock(func() time.Time { return now })
+	l := limiter(t, e, "endsblock", weir.AllOrNothing, blocking(1, time.Hour, time.Minute))
+	must.Get(l.Reset(ctx, weir.K("u")))(t)
+	var d weir.Decision
+	for range 4 {
+		d = must.Get(l.Allow(ctx, weir.K("u")))(t)
+	}
+	assert.Equal(t, d.Cached, true, "a repeated denial is cached")
+	now = now.Add(20 * time.Second)
+	later := must.Get(l.Allow(ctx, weir.K("u")))(t)
+	assert.Equal(t, later.Cached, true, "a denial in the block is cached")
+	assert.Equal(t, d.Blocked-later.Blocked, 20*time.Second, "what is left of the block")
+	now = now.Add(50 * time.Second)
+	assert.Equal(t, must.Get(l.Allow(ctx, weir.K("u")))(t).Cached, false, "a denial from the block is repeated after it")
+}
+
 // TestProbeEndsCachedDenials: a probe begins a block, so denials from before it are over.
 func TestProbeEndsCachedDenials(t *testing.T) {
 	s := redistest.Shared(t)

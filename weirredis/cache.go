@@ -196,10 +196,19 @@ func (r *reply) after(us int64) reply {
 // replied ends the cached denials of the histories that req wrote to, or may have
 // written to. r is the reply to req, and err its error.
 func (c *denialCache) replied(req *request, r *reply, err error) {
-	decides := req.op == engine.Attempt || req.op == engine.Probe
-	if req.writes() && (err != nil || !decides || r.began || req.op == engine.Attempt && (r.granted > 0 || req.mode == engine.CountDenied)) {
+	if req.writes() && req.wrote(r, err) {
 		c.wrote(req.keys()...)
 	}
+}
+
+// wrote reports whether a request that can write may have written. r is its reply, and err its
+// error.
+func (req *request) wrote(r *reply, err error) bool {
+	decides := req.op == engine.Attempt || req.op == engine.Probe
+	if err != nil || !decides || r.began {
+		return true
+	}
+	return req.op == engine.Attempt && (r.granted > 0 || req.mode == engine.CountDenied)
 }
 
 // wrote ends all denials that depend on one of the histories. It is called after the
