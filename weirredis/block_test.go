@@ -22,13 +22,15 @@ func blocking(max int64, window, block time.Duration) weir.Limit {
 func blockOf(begin time.Time, length time.Duration) string {
 	b := binary.BigEndian.AppendUint64(nil, uint64(begin.UnixMicro()))
 	b[0] = 4
-	return string(binary.BigEndian.AppendUint64(b, uint64(length.Microseconds()))[:8]) +
-		string(binary.BigEndian.AppendUint64(nil, uint64(length.Microseconds()))[1:])
+	micros := binary.BigEndian.AppendUint64(nil, uint64(length.Microseconds()))
+	return string(append(b, micros[1:]...))
 }
 
 // blockHistory begins or, with a length of 0, ends blocks of a user.
 func blockHistory(e engine.Engine, l *weir.Limiter, length time.Duration) (engine.Result, error) {
-	return do(e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), Op: engine.Block, From: length.Microseconds()})
+	c := engine.Call{Rules: l.Compiled(), Key: weir.K("u"), Op: engine.Block}
+	c.From = length.Microseconds()
+	return do(e, c)
 }
 
 // TestKeysLiveAsLongAsTheirBlocks: a key lives at least as long as its block, and no block, or

@@ -62,7 +62,7 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 		if size := errorBytes + int(text[3])<<8 + int(text[4]); len(text) >= size {
 			return reply{key: int(text[1])<<8 + int(text[2])}, text[size:], ReplyError(text[errorBytes:size])
 		}
-	case first == replyDecided, first == replyBlocked, first == replyBegan, first == replyReplayed && req.operation != "":
+	case first != replyReplayed || req.operation != "":
 		if rest, ok := r.cut(text, req); ok {
 			return r, rest, nil
 		}
@@ -74,8 +74,12 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 // whether it is the answer to req.
 func (r *reply) cut(text string, req *request) (rest string, ok bool) {
 	first, size := text[0], decidedBytes
-	if first != replyDecided {
+	switch first {
+	case replyDecided:
+	case replyReplayed, replyBlocked, replyBegan:
 		size += blockBytes
+	default:
+		return "", false
 	}
 	if len(text) < size {
 		return "", false

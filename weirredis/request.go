@@ -57,7 +57,8 @@ func (e *Engine) newRequest(c *engine.Call) request {
 	if c.ID != "" && req.hasID() {
 		flags |= flagOperation
 		req.operation = e.operationKey(c.Rules, &c.Key, c.ID)
-		req.reserves = c.Op == engine.Settle || c.Op == engine.Extend || c.Op == engine.Attempt && c.TTL > 0
+		opens := c.Op == engine.Attempt && c.TTL > 0
+		req.reserves = opens || c.Op == engine.Settle || c.Op == engine.Extend
 	}
 	if c.Given {
 		at = c.At
@@ -195,13 +196,16 @@ func newPlan(c *engine.Call, around int64) *plan {
 			p.until = three[1]
 		}
 	}
-	if c.Op != engine.Count && slices.ContainsFunc(limits, func(l engine.Limit) bool { return l.Block > 0 }) {
+	if c.Op != engine.Count && slices.ContainsFunc(limits, blocks) {
 		b[2] += planBlocks
 		b = appendBlocks(b, c.Rules)
 	}
 	p.text = string(b)
 	return p
 }
+
+// blocks reports whether a denial by the limit begins a block (R20).
+func blocks(l engine.Limit) bool { return l.Block > 0 }
 
 // appendBlocks appends the block of each limit and, of joined rules, the limits of each call: each
 // of these calls begins a block of its own (R20).

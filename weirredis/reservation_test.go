@@ -18,8 +18,19 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// reserving is rules with a rate, a fixed cost, a bucket and a concurrency limit, and the calls of a
-// reservation under them.
+// opening, settling and extending are calls of a reservation.
+func opening(n int64, ttl time.Duration) engine.Call {
+	return engine.Call{N: n, TTL: ttl.Microseconds()}
+}
+
+func settling(n int64) engine.Call { return engine.Call{Op: engine.Settle, N: n} }
+
+func extending(n, from int64) engine.Call {
+	return engine.Call{Op: engine.Extend, N: n, From: from}
+}
+
+// reserving makes the calls of one reservation under rules with a rate, a fixed cost, a bucket and
+// a concurrency limit.
 type reserving struct {
 	e     engine.Engine
 	rules *engine.Compiled
@@ -31,8 +42,18 @@ func newReserving(t *testing.T, e engine.Engine, name string) reserving {
 	cost.Name, cost.Cost = "calls", 1
 	slow := bucket(1000, time.Hour, 1000)
 	slow.Name = "slow"
-	held := weir.Limit{Name: "held", Kind: weir.KindConcurrency, Max: 1000, MaxHold: time.Minute, By: []string{"user"}}
-	return reserving{e, limiter(t, e, name, weir.AllOrNothing, perUser(1000, time.Hour), cost, slow, held).Compiled()}
+	limits := []weir.Limit{perUser(1000, time.Hour), cost, slow, holding(1000)}
+	return reserving{e, limiter(t, e, name, weir.AllOrNothing, limits...).Compiled()}
+}
+
+// settled is a reservation that was settled.
+func settled(units, actual int64) engine.Reservation {
+	return engine.Reservation{Units: units, Settled: true, Actual: actual}
+}
+
+// holding is a concurrency limit.
+func holding(max int64) weir.Limit {
+	return weir.AtOnce(max, time.Minute, "user").Named("held")
 }
 
 // do makes a call with the id, and returns the reservation after it.
@@ -49,7 +70,7 @@ func (r reserving) do(c engine.Call) (engine.Result, engine.Reservation, error) 
 // open opens a reservation of five units that lives for ten minutes.
 func (r reserving) open(t *testing.T) {
 	t.Helper()
-	_, after, err := r.do(engine.Call{N: 5, TTL: (10 * time.Minute).Microseconds()})
+	_, after, err := r.do(opening(5, 10*time.Minute))
 	if err != nil || after.Units != 5 {
 		t.Fatalf("opened %+v, %v", after, err)
 	}
@@ -59,9 +80,8 @@ func (r reserving) open(t *testing.T) {
 func (r reserving) used(t *testing.T) string {
 	t.Helper()
 	states := make([]engine.State, len(r.rules.Limits))
-	if _, err := do(r.e, engine.Call{Rules: r.rules, Key: weir.K("u"), Op: engine.Peek, N: 1, States: states}); err != nil {
-		t.Fatal(err)
-	}
+	peek := engine.Call{Rules: r.rules, Key: weir.K("u"), Op: engine.Peek, N: 1, States: states}
+	must.Get(do(r.e, peek))(t)
 	var used []int64
 	for _, s := range states {
 		used = append(used, s.Used)
@@ -71,7 +91,8 @@ func (r reserving) used(t *testing.T) string {
 
 // keys returns the keys of the histories, and of the record at the end.
 func (r reserving) keys() []string {
-	return append(weirredis.Keys(r.rules, weir.K("u"), false), weirredis.OperationKey(r.rules, weir.K("u"), "id", false))
+	record := weirredis.OperationKey(r.rules, weir.K("u"), "id", false)
+	return append(weirredis.Keys(r.rules, weir.K("u"), false), record)
 }
 
 // dump returns all that is stored for the reservation.
@@ -95,6 +116,7 @@ func testReservationsTakeOneScript(t *testing.T, v redistest.Version) {
 	r := newReserving(t, newEngine(t, s.Conn(t)), "steps")
 	must.Get(do(r.e, engine.Call{Rules: r.rules, Key: weir.K("other"), N: 1}))(t) // loads the script
 	record := r.keys()[4]
+	minute, least := time.Minute, 50*time.Second
 	for _, step := range []struct {
 		about string
 		call  engine.Call
@@ -102,13 +124,13 @@ func testReservationsTakeOneScript(t *testing.T, v redistest.Version) {
 		lives time.Duration // of the record
 		after engine.Reservation
 	}{
-		{"opened", engine.Call{N: 5, TTL: time.Minute.Microseconds()}, "[5 1 5 5]", time.Minute, engine.Reservation{Units: 5}},
-		{"repeated", engine.Call{N: 5, TTL: time.Hour.Microseconds()}, "[5 1 5 5]", 50 * time.Second, engine.Reservation{Units: 5}},
-		{"extended", engine.Call{Op: engine.Extend, From: engine.Unknown}, "[5 1 5 5]", time.Minute, engine.Reservation{Units: 5}},
-		{"extended by units", engine.Call{Op: engine.Extend, N: 3, From: 5}, "[8 1 8 5]", time.Minute, engine.Reservation{Units: 8}},
-		{"extended again", engine.Call{Op: engine.Extend, N: 3, From: 5}, "[8 1 8 5]", 50 * time.Second, engine.Reservation{Units: 8}},
-		{"settled", engine.Call{Op: engine.Settle, N: 6}, "[6 1 6 0]", time.Minute, engine.Reservation{Units: 8, Settled: true, Actual: 6}},
-		{"settled again", engine.Call{Op: engine.Settle, N: 6}, "[6 1 6 0]", 50 * time.Second, engine.Reservation{Units: 8, Settled: true, Actual: 6}},
+		{"opened", opening(5, minute), "[5 1 5 5]", minute, engine.Reservation{Units: 5}},
+		{"repeated", opening(5, time.Hour), "[5 1 5 5]", least, engine.Reservation{Units: 5}},
+		{"extended", extending(0, engine.Unknown), "[5 1 5 5]", minute, engine.Reservation{Units: 5}},
+		{"extended by units", extending(3, 5), "[8 1 8 5]", minute, engine.Reservation{Units: 8}},
+		{"extended again", extending(3, 5), "[8 1 8 5]", least, engine.Reservation{Units: 8}},
+		{"settled", settling(6), "[6 1 6 0]", minute, settled(8, 6)},
+		{"settled again", settling(6), "[6 1 6 0]", least, settled(8, 6)},
 	} {
 		scripts, before := commands(t, s, "evalsha"), time.Now()
 		_, after, err := r.do(step.call)
@@ -143,30 +165,30 @@ func TestErrorsOfReservations(t *testing.T) {
 			t.Errorf("%v: it is unavailable, or something was changed", err)
 		}
 	}
-	fails(engine.Call{Op: engine.Settle, N: 1}, engine.ErrExpired, "it is unknown, or was settled more than a minute ago")
-	fails(engine.Call{Op: engine.Extend}, engine.ErrExpired, "it is unknown")
+	fails(settling(1), engine.ErrExpired, "it is unknown, or was settled more than a minute ago")
+	fails(extending(0, 0), engine.ErrExpired, "it is unknown")
 	r.open(t)
 	fails(engine.Call{N: 5}, engine.ErrInput, "it names an attempt of 5 units")
-	fails(engine.Call{N: 4, TTL: 60_000_000}, engine.ErrInput, "it names an attempt of 5 units")
-	fails(engine.Call{Op: engine.Extend, N: 1, From: 4}, engine.ErrInput, "the reservation has 5 units")
-	fails(engine.Call{Op: engine.Extend, N: engine.MaxUnits, From: engine.Unknown}, engine.ErrInput, "the reservation has 5 units")
-	fails(engine.Call{Op: engine.Settle, N: engine.MaxUnits}, engine.ErrOverflow, "holds 5 units that count")
+	fails(opening(4, time.Minute), engine.ErrInput, "it names an attempt of 5 units")
+	fails(extending(1, 4), engine.ErrInput, "the reservation has 5 units")
+	fails(extending(engine.MaxUnits, engine.Unknown), engine.ErrInput, "the reservation has 5 units")
+	fails(settling(engine.MaxUnits), engine.ErrOverflow, "holds 5 units that count")
 	must.Get(do(e, engine.Call{Op: engine.Reset, Rules: r.rules, Key: weir.K("u")}))(t)
-	fails(engine.Call{Op: engine.Settle, N: engine.AllUnits}, engine.ErrExpired, "its hold has ended; settle it with a number")
-	fails(engine.Call{Op: engine.Extend}, engine.ErrExpired, "its hold has ended")
-	if result, after, err := r.do(engine.Call{Op: engine.Settle, N: 7}); err != nil || result.Granted != 0 || !after.Settled {
+	fails(settling(engine.AllUnits), engine.ErrExpired, "its hold has ended; settle it with a number")
+	fails(extending(0, 0), engine.ErrExpired, "its hold has ended")
+	if result, after, err := r.do(settling(7)); err != nil || result.Granted != 0 || !after.Settled {
 		t.Errorf("settled %+v, %+v, %v", result, after, err)
 	}
-	fails(engine.Call{Op: engine.Settle, N: 6}, engine.ErrSettled, "with 7 units")
-	fails(engine.Call{Op: engine.Extend}, engine.ErrSettled, "with 7 units")
+	fails(settling(6), engine.ErrSettled, "with 7 units")
+	fails(extending(0, 0), engine.ErrSettled, "with 7 units")
 
 	// The record of an operation without a time to live is no reservation.
 	s.Must(t, append([]string{"DEL"}, r.keys()...)...)
 	if _, _, err := r.do(engine.Call{N: 5}); err != nil {
 		t.Fatal(err)
 	}
-	fails(engine.Call{Op: engine.Settle, N: 1}, engine.ErrExpired, "it is unknown")
-	fails(engine.Call{N: 5, TTL: 60_000_000}, engine.ErrInput, "it names an attempt of 5 units")
+	fails(settling(1), engine.ErrExpired, "it is unknown")
+	fails(opening(5, time.Minute), engine.ErrInput, "it names an attempt of 5 units")
 }
 
 // TestForeignReservationIsNotChanged: foreign or damaged data under the key of a reservation are an
@@ -177,7 +199,7 @@ func TestForeignReservationIsNotChanged(t *testing.T) {
 	record := r.keys()[4]
 	s.Must(t, append([]string{"DEL"}, r.keys()...)...)
 	r.open(t)
-	if _, _, err := r.do(engine.Call{Op: engine.Extend, N: 2, From: 5}); err != nil {
+	if _, _, err := r.do(extending(2, 5)); err != nil {
 		t.Fatal(err)
 	}
 	whole := s.Must(t, "GET", record)
@@ -204,7 +226,7 @@ func TestForeignReservationIsNotChanged(t *testing.T) {
 		s.Must(t, "DEL", record)
 		s.Must(t, command...)
 		before := r.dump(t, s)
-		for _, c := range []engine.Call{{Op: engine.Settle, N: 5}, {Op: engine.Extend}, {Op: engine.Extend, N: 2, From: 5}, {N: 5, TTL: 60_000_000}} {
+		for _, c := range []engine.Call{settling(5), extending(0, 0), extending(2, 5), opening(5, time.Minute)} {
 			_, _, err := r.do(c)
 			assert.Error(t, err, weirredis.ErrState, "under "+strconv.Quote(record)+": ")
 			if !maps.Equal(r.dump(t, s), before) {
@@ -225,7 +247,7 @@ func TestDamagedHistoryStopsReservations(t *testing.T) {
 		r.open(t)
 		s.Must(t, "HSET", bad, "h", "\x01x")
 		before := r.dump(t, s)
-		for _, c := range []engine.Call{{Op: engine.Settle, N: 3}, {Op: engine.Settle, N: 9}, {Op: engine.Extend}, {Op: engine.Extend, N: 2, From: 5}} {
+		for _, c := range []engine.Call{settling(3), settling(9), extending(0, 0), extending(2, 5)} {
 			_, _, err := r.do(c)
 			assert.Error(t, err, weirredis.ErrState, "under "+strconv.Quote(bad)+": ")
 			if !maps.Equal(r.dump(t, s), before) {
@@ -257,10 +279,10 @@ func TestLostAnswersOfReservations(t *testing.T) {
 	r := newReserving(t, newEngine(t, conn), "lost")
 	s.Must(t, append([]string{"DEL"}, r.keys()...)...)
 	for _, c := range []engine.Call{
-		{N: 5, TTL: (10 * time.Minute).Microseconds()},
-		{Op: engine.Extend, N: 3, From: 5},
-		{Op: engine.Settle, N: 6},
-		{Op: engine.Settle, N: 6},
+		opening(5, 10*time.Minute),
+		extending(3, 5),
+		settling(6),
+		settling(6),
 	} {
 		conn.lose = true
 		_, after, err := r.do(c)
@@ -284,7 +306,7 @@ func TestReservationsAtMaxmemory(t *testing.T) {
 		r.open(t)
 		s.Must(t, "CONFIG", "SET", "maxmemory", "1")
 		before := r.dump(t, s)
-		for _, c := range []engine.Call{{Op: engine.Settle, N: 3}, {Op: engine.Settle, N: 5}, {Op: engine.Settle, N: 7}, {Op: engine.Extend}, {Op: engine.Extend, N: 2, From: 5}} {
+		for _, c := range []engine.Call{settling(3), settling(5), settling(7), extending(0, 0), extending(2, 5)} {
 			_, _, err := r.do(c)
 			assert.Error(t, err, weir.ErrFull, s.Addr, "OOM")
 		}
@@ -293,7 +315,7 @@ func TestReservationsAtMaxmemory(t *testing.T) {
 			t.Error("something was changed")
 		}
 		s.Must(t, "CONFIG", "SET", "maxmemory", "0")
-		if _, after, err := r.do(engine.Call{Op: engine.Settle, N: 3}); err != nil || !after.Settled {
+		if _, after, err := r.do(settling(3)); err != nil || !after.Settled {
 			t.Errorf("settled %+v, %v", after, err)
 		}
 	})
@@ -311,21 +333,23 @@ func TestReservationsOfAPeriodFollowTheServersClock(t *testing.T) {
 	for i, off := range []time.Duration{0, -3 * 365 * 24 * time.Hour, 50 * 365 * 24 * time.Hour} {
 		e := newEngine(t, s.Conn(t))
 		e.WithClock(func() time.Time { return time.Now().Add(off) })
-		hour := weir.Limit{Name: "hour", Max: 9, Kind: weir.KindFixed, Period: weir.Month, Zone: "Asia/Kathmandu", By: []string{"user"}}
-		held := weir.Limit{Name: "held", Kind: weir.KindConcurrency, Max: 9, MaxHold: time.Minute, By: []string{"user"}}
+		month := weir.Calendar(9, weir.Month, "Asia/Kathmandu", "user").Named("month")
 		for _, actual := range []int64{3, 7, 9} {
-			r := reserving{e, limiter(t, e, fmt.Sprintf("off%d.%d", actual, i), weir.AllOrNothing, hour, held).Compiled()}
+			name := fmt.Sprintf("off%d.%d", actual, i)
+			l := limiter(t, e, name, weir.AllOrNothing, month, holding(9))
+			r := reserving{e, l.Compiled()}
 			for _, c := range []engine.Call{
-				{N: 5, TTL: time.Minute.Microseconds()},
-				{Op: engine.Extend, From: engine.Unknown},
-				{Op: engine.Extend, N: 2, From: 5},
-				{Op: engine.Settle, N: actual},
+				opening(5, time.Minute),
+				extending(0, engine.Unknown),
+				extending(2, 5),
+				settling(actual),
 			} {
 				if _, after, err := r.do(c); err != nil || after.Units == 0 {
 					t.Fatalf("clock off by %v, op %d: got %+v, %v", off, c.Op, after, err)
 				}
 			}
-			assert.Equal(t, r.used(t), fmt.Sprintf("[%d 0]", max(5, actual)), "clock off by %v: units in use after a settlement of %d", off, actual)
+			used := fmt.Sprintf("[%d 0]", max(5, actual)) // at most the newest grant is taken back
+			assert.Equal(t, r.used(t), used, "clock off by %v, settled with %d: units", off, actual)
 		}
 	}
 }
@@ -333,13 +357,18 @@ func TestReservationsOfAPeriodFollowTheServersClock(t *testing.T) {
 // TestReservationsShareASlot: the record and the histories of a reservation in a Cluster are in
 // one slot, also under limits by other dimensions.
 func TestReservationsShareASlot(t *testing.T) {
-	rules := must.Get(weir.Policy{Name: "slot", Dimensions: []string{"tenant", "user"}, Limits: []weir.Limit{
-		{Name: "tenant", Max: 5, Window: time.Hour, By: []string{"tenant"}},
-		{Name: "user", Max: 5, Window: time.Hour, By: []string{"user", "tenant"}},
-	}}.Compile())(t)
+	rules := must.Get(weir.Policy{
+		Name:       "slot",
+		Dimensions: []string{"tenant", "user"},
+		Limits: []weir.Limit{
+			weir.PerHour(5, "tenant").Named("tenant"),
+			weir.PerHour(5, "user", "tenant").Named("user"),
+		},
+	}.Compile())(t)
 	key := weir.K("acme", "ann")
 	tags := map[string]bool{}
-	for _, k := range append(weirredis.Keys(rules, key, true), weirredis.OperationKey(rules, key, "id", true)) {
+	record := weirredis.OperationKey(rules, key, "id", true)
+	for _, k := range append(weirredis.Keys(rules, key, true), record) {
 		tags[k[:slices.Index([]byte(k), '}')]] = true
 	}
 	assert.Equal(t, len(tags), 1, "hash tags %v", tags)
