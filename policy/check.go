@@ -262,7 +262,6 @@ func (c *checker) setPolicies(f *File, key, value *yamlnode.Node) {
 		c.names = append(c.names, name.Text)
 		c.rejected[name.Text] = !c.try(func() { f.Policies = append(f.Policies, c.policy(name, words)) })
 	}
-	c.checkDerivedNames(f, value)
 }
 
 // nextName suggests the nearest of the first 100 names, and lists some after theyAre. More

@@ -68,7 +68,7 @@ func ExampleParseLimit() {
 }
 
 // May lines of a policy file stand in a Go program? Yes: each is a weir.Limit without a name, as
-// that of weir.PerMinute. A block, a warning or a shadow needs package enforce.
+// that of weir.PerMinute. A warning or a shadow needs package enforce.
 func Example_mayLinesOfAFileStandInAProgram() {
 	push := weir.Policy{Name: "push", Dimensions: []string{"tenant", "teacher"}}
 	for _, line := range []string{"10 per minute per teacher, 3s apart", "100 per 30m per tenant"} {
@@ -87,14 +87,14 @@ func Example_mayLinesOfAFileStandInAProgram() {
 	fmt.Println(limiter.Compiled().LimitNames())
 	fmt.Println(limiter.Allow(context.Background(), weir.K("acme", "ann")))
 
-	_, _, err = policy.ParseLimit("5 per minute per user, then block 10m")
+	_, _, err = policy.ParseLimit("5 per minute per user, warn 80%")
 	fmt.Println(err)
 	// Output:
 	// [minute-teacher 30m-tenant]
 	// allowed: 9 left <nil>
-	// 1:35: a limit of a policy file blocks, and a weir.Limit does not; leave it out, or put the line in a policy file and apply it with package enforce
-	// > 1 | 5 per minute per user, then block 10m
-	//                                         ^
+	// 1:24: "warn" is no part of a weir.Limit; leave it out, or put the line in a policy file and apply it with package enforce
+	// > 1 | 5 per minute per user, warn 80%
+	//                              ^
 }
 
 // How do I write a length as the file does?

@@ -71,7 +71,7 @@ func TestSizeIsBounded(t *testing.T) {
 func TestPolicyRejectsPartsThatOnlyEnforceApplies(t *testing.T) {
 	for words, want := range map[string]string{
 		"limit: 5 per minute per user\n    shadow: true":                                                                 "shadow",
-		"limit: 5 per minute per user, then block 1h":                                                                    "blocks",
+		"limit: 5 per minute per user, then block 1h":                                                                    "",
 		"limit: 5 per minute per user\n    count: reported":                                                              "count: reported",
 		"limit: 5 per minute per ip\n    keys: {ip: address}":                                                            "keys",
 		"limit: 5 per minute per user\n    warn: 80%":                                                                    "warn",

@@ -115,7 +115,7 @@ func describe(f *File) string {
 			if l.Kind != weir.KindRolling {
 				fmt.Fprintf(&b, "    kind=%v%s\n", l.Kind, details(&l))
 			}
-			if block := p.BlockOf(i); block > 0 {
+			if block := l.Block; block > 0 {
 				fmt.Fprintf(&b, "    block=%v\n", block)
 			}
 			if share := p.WarnAt(i); share > 0 {
@@ -196,13 +196,13 @@ func TestLimitLines(t *testing.T) {
 			continue
 		}
 		l, block := d.limit, ""
-		if d.block > 0 {
-			block = fmt.Sprintf(" block=%v", d.block)
+		if l.Block > 0 {
+			block = fmt.Sprintf(" block=%v", l.Block)
 		}
 		if l.Kind != weir.KindRolling {
 			block += fmt.Sprintf(" kind=%v", l.Kind) + details(&l)
 		}
-		fmt.Fprintf(&b, "%s\n= %s\n  max=%d unit=%q %s interval=%v by=%q%s\n\n", line, sentence(l, d.unit, d.block), l.Max, d.unit, lengthText(l), l.MinInterval, l.By, block)
+		fmt.Fprintf(&b, "%s\n= %s\n  max=%d unit=%q %s interval=%v by=%q%s\n\n", line, sentence(l, d.unit), l.Max, d.unit, lengthText(l), l.MinInterval, l.By, block)
 	}
 	golden(t, "testdata/lines.golden", []byte(b.String()))
 }

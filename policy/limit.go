@@ -20,8 +20,7 @@ const onlyLimitName = "limit"
 type limitBuilder struct {
 	limit     weir.Limit
 	unit      string
-	block     time.Duration // 0 = none
-	warn      int           // percent, in the long form; 0 = none
+	warn      int // percent, in the long form; 0 = none
 	unlimited bool
 	hasWindow bool
 	hasApart  bool
@@ -115,8 +114,8 @@ func (d *limitBuilder) setHold(at int, word string) {
 }
 
 func (d *limitBuilder) setBlock(at int, word string) {
-	d.at.block, d.block = at, lengthAt(at, word)
-	checkLength(at, "block", d.block)
+	d.at.block, d.limit.Block = at, lengthAt(at, word)
+	checkLength(at, "block", d.limit.Block)
 }
 
 // lengthAt reads a length of time.
@@ -175,13 +174,12 @@ func shortestWindow(l weir.Limit) time.Duration { return max(weir.MinWindow, l.M
 const useName = "use 1 to 64 of a-z 0-9 . _ -, beginning with a letter or digit"
 
 // Sentence returns limit i of the policy as a line of the file: "10 messages per day per
-// phone, 3s apart". ParseLimit reads such a line, unless it has a block. The line has no
-// name and no cells. Sentence panics unless 0 <= i < len(p.Limits).
+// phone, 3s apart". ParseLimit reads such a line. The line has no name and no cells. Sentence panics unless 0 <= i < len(p.Limits).
 func (p *Definition) Sentence(i int) string {
-	return sentence(p.Limits[i], valueOf(p.Units, i), p.BlockOf(i))
+	return sentence(p.Limits[i], valueOf(p.Units, i))
 }
 
-func sentence(l weir.Limit, unit string, block time.Duration) string {
+func sentence(l weir.Limit, unit string) string {
 	line := formatNumber(l.Max)
 	if l.Max == weir.MaxUnits {
 		line = wordUnlimited
@@ -197,8 +195,8 @@ func sentence(l weir.Limit, unit string, block time.Duration) string {
 	if l.MinInterval > 0 {
 		line += ", " + FormatDuration(l.MinInterval) + " apart"
 	}
-	if block > 0 {
-		line += ", then block " + FormatDuration(block)
+	if l.Block > 0 {
+		line += ", then block " + FormatDuration(l.Block)
 	}
 	return line
 }

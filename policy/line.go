@@ -52,15 +52,10 @@ var (
 // [weir.Calendar]. It has no name ([weir.Limit.Named]), so a policy may hold several.
 //
 // unit is the word after the count, or "". The error is an *[Error] with Line 1. Parts that a
-// weir.Limit lacks, such as a block or warn, are errors; package enforce applies those of a file.
+// weir.Limit lacks, such as warn, are errors; package enforce applies those of a file.
 func ParseLimit(line string) (l weir.Limit, unit string, err error) {
 	var d *limitBuilder
-	f := catch(func() {
-		d = parseAlone(line)
-		if d.block > 0 {
-			fail(d.at.block, onlyInFile, "a limit of a policy file blocks, and a weir.Limit does not")
-		}
-	})
+	f := catch(func() { d = parseAlone(line) })
 	if f != nil {
 		if part, misplaced := partsOfPolicies[f.part]; misplaced {
 			f.problem, f.next = part.inGo(clip(f.part))
@@ -313,9 +308,9 @@ func (p *lineParser) nothing() {
 		next = "write a comma before " + t.text
 	case p.commaThen(wordFixed):
 		next = "write fixed before the block"
-	case p.d.block > 0 && t.text == ",":
+	case p.d.limit.Block > 0 && t.text == ",":
 		next = "end the line with the block; the minimum interval stands before it"
-	case p.d.block == 0 && t.text == wordThen:
+	case p.d.limit.Block == 0 && t.text == wordThen:
 		next = "write a comma before then block"
 	case isLength && p.d.limit.MinInterval == 0:
 		next = "write a comma before " + t.text + " apart"

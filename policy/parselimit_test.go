@@ -86,7 +86,6 @@ func TestParseLimitSaysWhereAPartBelongs(t *testing.T) {
 		column        int
 		problem, next string
 	}{
-		{"10 per minute, then block 1h", 27, "a limit of a policy file blocks, and a weir.Limit does not", enforce},
 		{"10 per minute, warn 80%", 16, `"warn" is no part of a weir.Limit`, enforce},
 		{"10 per minute, shadow", 16, `"shadow" is no part of a weir.Limit`, enforce},
 		{"10 per minute, cells 60", 16, `"cells" is no part of a limit line`, "leave it out, and set Limit.Cells"},

@@ -90,7 +90,7 @@ func (d *limitBuilder) fit(p *Definition, i int) {
 	switch {
 	case len(d.limit.By) > 0 && !slices.Equal(d.limit.By, base.By):
 		fail(d.at.keys[0], "leave the keys out: those of the limit stay", "other keys would be another history")
-	case d.block > 0 && d.block != p.BlockOf(i):
+	case d.limit.Block > 0 && d.limit.Block != base.Block:
 		fail(d.at.block, "leave the block out: that of the limit stays", "plans and overrides have no blocks of their own")
 	case d.warn > 0 && d.warn != p.WarnAt(i):
 		fail(d.at.warn, "leave it out: that of the limit stays", "plans and overrides have no warning of their own")
@@ -103,6 +103,8 @@ func (d *limitBuilder) fit(p *Definition, i int) {
 // keepWindows fails if a change of base selects another kind or other windows.
 func (d *limitBuilder) keepWindows(base *weir.Limit) {
 	const shared = "because all plans share one history"
+	unblocked := *base
+	unblocked.Block = 0
 	switch l := &d.limit; {
 	case d.hasWindow && base.Kind != weir.KindConcurrency && l.Window != base.Window:
 		fail(d.at.window, "write"+windowSentence(base)+
@@ -110,7 +112,7 @@ func (d *limitBuilder) keepWindows(base *weir.Limit) {
 	case l.Kind == weir.KindBucket && base.Kind != weir.KindBucket:
 		fail(d.at.burst, "leave it out: the limit has no burst", "a bucket would need another history")
 	case l.Kind != base.Kind && (l.Kind == weir.KindConcurrency || base.Kind == weir.KindConcurrency || base.Kind == weir.KindBucket):
-		fail(d.at.kind, "write it like the limit itself: "+sentence(*base, "", 0), "another kind of limit would need another history")
+		fail(d.at.kind, "write it like the limit itself: "+sentence(unblocked, ""), "another kind of limit would need another history")
 	case l.Kind != base.Kind:
 		fail(d.at.kind, "leave it out: the limit's windows keep their kind", "windows that begin at other instants would need another history")
 	case d.hasHold && l.MaxHold != base.MaxHold:

@@ -17,17 +17,16 @@ import (
 type Definition struct {
 	Name            string
 	Mode            weir.Mode
-	Limits          []weir.Limit    // in the order of the file, each with a name
-	About           string          // a sentence for people, "" for none
-	Units           []string        // each limit's word for a unit ("messages"); "" for none
-	Blocks          []time.Duration // length of the block that a denial by each limit begins; 0 = none; nil if no limit blocks
-	WarnPercents    []int           // percentage of each limit's Max at which a grant carries a warning; 0 = none; nil if no limit warns
-	WhenStoreIsDown engine.Outage   // deny, allow or share; the default is deny (R15)
-	Shadow          bool            // decided and counted, not enforced
-	Reported        bool            // only records are charged; an attempt is a peek
-	Addresses       map[string]int  // keys with addresses: the bits of the IPv6 prefix that is one client, 32 … 128
-	PlanBy          string          // the name of the value that selects a plan, "" for none
-	Plans           []Plan          // in the order of the file
+	Limits          []weir.Limit   // in the order of the file, each with a name
+	About           string         // a sentence for people, "" for none
+	Units           []string       // each limit's word for a unit ("messages"); "" for none
+	WarnPercents    []int          // percentage of each limit's Max at which a grant carries a warning; 0 = none; nil if no limit warns
+	WhenStoreIsDown engine.Outage  // deny, allow or share; the default is deny (R15)
+	Shadow          bool           // decided and counted, not enforced
+	Reported        bool           // only records are charged; an attempt is a peek
+	Addresses       map[string]int // keys with addresses: the bits of the IPv6 prefix that is one client, 32 … 128
+	PlanBy          string         // the name of the value that selects a plan, "" for none
+	Plans           []Plan         // in the order of the file
 	Overrides       []Override
 	Line            int // line of the policy's name in the file
 
@@ -38,8 +37,8 @@ type Definition struct {
 // because the order of its Dimensions follows the file. WhenStoreIsDown is not part of it:
 // [weir.WithOutage] takes that.
 //
-// The error is an *[Error] if the file uses shadow, count: reported, blocks, warnings, keys, plans
-// or overrides, which a weir.Limiter cannot apply. Package enforce applies all of them.
+// The error is an *[Error] if the file uses shadow, count: reported, warnings, keys, plans or
+// overrides, which a weir.Limiter cannot apply. Package enforce applies all of them.
 func (p *Definition) Policy() (weir.Policy, error) {
 	if parts := p.unsupported(); parts != "" {
 		return weir.Policy{}, &Error{File: p.file, Line: p.Line, Problem: fmt.Sprintf("policy %s uses %s, which a weir.Limiter cannot apply", p.Name, parts),
@@ -71,21 +70,12 @@ func (p *Definition) unsupported() string {
 	}
 	add("shadow", p.Shadow)
 	add("count: reported", p.Reported)
-	add("blocks", p.Blocks != nil)
 	add("warn", p.WarnPercents != nil)
 	add("keys", p.Addresses != nil)
 	add("plans", p.Plans != nil)
 	add("overrides", p.Overrides != nil)
 	return strings.Join(parts, ", ")
 }
-
-// BlockOf returns the length of the block that a denial by limit i begins, 0 if it begins
-// none. Plans and overrides do not change it.
-func (p *Definition) BlockOf(i int) time.Duration { return valueOf(p.Blocks, i) }
-
-// BlocksName returns the name under which a store keeps the blocks of the policy. They
-// are histories of their own, beside those of its limits.
-func (p *Definition) BlocksName() string { return p.Name + blocksSuffix }
 
 // WarnAt returns the share of limit i, 1 … 100 percent, at which a grant carries a warning;
 // 0 if none does. Plans and overrides change the limit's numbers, not the share.
@@ -112,7 +102,7 @@ type Plan struct {
 	Line    int // line of its name in the file
 }
 
-// Change sets other numbers for one limit of a policy. Window, time zone, kind and keys
+// Change sets other numbers for one limit of a policy. Window, time zone, kind, keys and block
 // stay, because all plans share one history.
 type Change struct {
 	Limit       int           // index in the policy's limits
@@ -123,9 +113,9 @@ type Change struct {
 }
 
 // With returns the policy with those changes to its numbers; of two changes to a limit the
-// later applies. The result holds only Name, Mode, Limits, Units and Blocks.
+// later applies. The result holds only Name, Mode, Limits and Units.
 func (p *Definition) With(changes ...[]Change) *Definition {
-	v := &Definition{Name: p.Name, Mode: p.Mode, Limits: slices.Clone(p.Limits), Units: make([]string, len(p.Limits)), Blocks: p.Blocks}
+	v := &Definition{Name: p.Name, Mode: p.Mode, Limits: slices.Clone(p.Limits), Units: make([]string, len(p.Limits))}
 	copy(v.Units, p.Units)
 	for _, c := range slices.Concat(changes...) {
 		l := &v.Limits[c.Limit]

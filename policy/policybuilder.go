@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
@@ -57,7 +56,7 @@ func (c *checker) policy(name, words *yamlnode.Node) *Definition {
 // complete checks the words of a policy together, and reads those that need its limits.
 func (d *policyBuilder) complete(name *yamlnode.Node) {
 	d.addLimits()
-	d.try(d.setMode, d.checkCells, func() { d.checkBlocks(name) }, d.readCosts)
+	d.try(d.setMode, d.checkCells, d.readCosts)
 	if _, err := d.policy.Compile(); err != nil {
 		d.failBy(err, name.Offset)
 	}
@@ -76,7 +75,6 @@ func (d *policyBuilder) addLimits() {
 		}
 		p.Limits, p.Units = append(p.Limits, l.limit), append(p.Units, l.unit)
 	}
-	p.Blocks = eachOf(d.limits, func(l *limitBuilder) time.Duration { return l.block })
 	p.WarnPercents = eachOf(d.limits, func(l *limitBuilder) int { return cmp.Or(l.warn, d.warn) })
 }
 
@@ -216,18 +214,6 @@ func (d *policyBuilder) cost(value *yamlnode.Node) int64 {
 	return n
 }
 
-// blocksSuffix follows a policy's name in the name of its blocks. No other policy on the
-// same store may have that name.
-const blocksSuffix = ".block"
-
-// checkBlocks rejects a name that is too long for that of the policy's blocks.
-func (d *policyBuilder) checkBlocks(name *yamlnode.Node) {
-	if most := maxLength - len(blocksSuffix); d.policy.Blocks != nil && len(d.policy.Name) > most {
-		fail(name.Offset, "use at most "+formatNumber(int64(most))+" characters",
-			"the name is too long for a policy that blocks: its blocks are stored under the name with %s appended", blocksSuffix)
-	}
-}
-
 // eachOf returns a value of each limit, or nil if all are zero.
 func eachOf[T comparable](limits []*limitBuilder, of func(*limitBuilder) T) []T {
 	all := mapped(limits, of)
@@ -235,17 +221,6 @@ func eachOf[T comparable](limits []*limitBuilder, of func(*limitBuilder) T) []T 
 		return nil
 	}
 	return all
-}
-
-// checkDerivedNames rejects a policy with the name of another policy's blocks.
-func (c *checker) checkDerivedNames(f *File, policies *yamlnode.Node) {
-	for name := range policies.Pairs() {
-		if base, cut := strings.CutSuffix(name.Text, blocksSuffix); cut {
-			if owner := f.Definition(base); owner != nil && owner.Blocks != nil {
-				c.record(faultf(name.Offset, "choose another name", "the blocks of policy %s are stored under this name", clip(owner.Name)))
-			}
-		}
-	}
 }
 
 // setWarn reads the share of one limit.

@@ -34,7 +34,7 @@ func respell(line string) string {
 	if f != nil {
 		return ""
 	}
-	return sentence(d.limit, d.unit, d.block)
+	return sentence(d.limit, d.unit)
 }
 
 // spelling is a way to write a part of a limit, and the grammar's words for it.

@@ -424,7 +424,7 @@ func mistakes(p *policy.Definition, compiled *engine.Compiled) (notes []string) 
 			notes = append(notes, fmt.Sprintf("line %d: an attempt costs %d of limit %s of %s, which allows %d, so no attempt is ever allowed", p.Line, l.Cost, l.Name, p.Name, most))
 		}
 		longest, reason := answer.Longest(c)
-		if b := p.BlockOf(i); b > 0 && b < longest {
+		if b := l.Block; b > 0 && b < longest {
 			notes = append(notes, fmt.Sprintf("line %d: limit %s of %s blocks for %s, and without a block it denies for up to %s, %s; make the block longer",
 				p.Line, l.Name, p.Name, policy.FormatDuration(b), policy.FormatDuration(longest), reason))
 		}

@@ -95,7 +95,7 @@ func showPolicy(e *enforce.Rule) policyShown {
 func showLimit(p *policy.Definition, i int) limitShown {
 	l := &p.Limits[i]
 	shown := limitShown{Name: l.Name, Sentence: p.Sentence(i), Max: l.Max,
-		WindowMS: answer.Millis(l.Window + l.MaxHold), MinInterval: answer.Millis(l.MinInterval), BlockMS: answer.Millis(p.BlockOf(i)), Warn: p.WarnAt(i),
+		WindowMS: answer.Millis(l.Window + l.MaxHold), MinInterval: answer.Millis(l.MinInterval), BlockMS: answer.Millis(l.Block), Warn: p.WarnAt(i),
 		By: append([]string{}, l.By...), Kind: answer.KindWords[l.Kind], Cells: l.Cells, Cost: l.Cost, MaxHold: answer.Millis(l.MaxHold)}
 	if i < len(p.Units) {
 		shown.Units = p.Units[i]
