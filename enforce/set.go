@@ -138,7 +138,7 @@ func (s *Set) decide(ctx context.Context, name string, values Values, a *enforce
 	if err != nil {
 		return enforce.Outcome{}, err
 	}
-	if a.Op == engine.Reset {
+	if a.Op == engine.Reset || a.Op == engine.Block {
 		a.Target, err = r.ResetTarget(values.pairs(), a.Limits)
 	} else {
 		a.Target, err = r.Target(values.pairs())
@@ -249,5 +249,13 @@ func (s *Set) Refund(ctx context.Context, name string, values Values, at time.Ti
 // [weir.Limiter.Reset] does.
 func (s *Set) Reset(ctx context.Context, name string, values Values, limits ...string) ([]string, error) {
 	o, err := s.decide(ctx, name, values, &enforce.Request{Op: engine.Reset, Limits: limits})
-	return o.Reset, err
+	return o.Limits, err
+}
+
+// Block blocks a key for d from now, in the limits that [Set.Reset] would reset (R20). A running
+// block that lasts longer stays. It charges nothing. d is up to 400 days, and 0 ends blocks. It
+// returns the end of the longest block of these limits; after d of 0 the zero Time.
+func (s *Set) Block(ctx context.Context, name string, values Values, d time.Duration, limits ...string) (until time.Time, err error) {
+	o, err := s.decide(ctx, name, values, &enforce.Request{Op: engine.Block, For: d, Limits: limits})
+	return o.Applied.Blocked, err
 }

@@ -51,6 +51,13 @@ func TestSetMethods(t *testing.T) {
 	if n, err := s.Refund(ctx, "api", ann, granted, 1); n != 1 || err != nil {
 		t.Errorf("refunded %d, %v; want 1", n, err)
 	}
+	until, err := s.Block(ctx, "api", ann, time.Hour)
+	if o := wants(false, 0)(s.Peek(ctx, "api", ann, 1)); err != nil || o.Blocked != until || o.Decision.Blocked > time.Hour {
+		t.Errorf("blocked until %v, %v; want %v", o.Blocked, err, until)
+	}
+	if until, err := s.Block(ctx, "api", ann, 0); !until.IsZero() || err != nil {
+		t.Errorf("released: blocked until %v, %v", until, err)
+	}
 	wants(true, -2)(s.Record(ctx, "api", ann, 3))
 	must.Get(s.Reset(ctx, "api", ann))(t)
 	for range 2 { // an idempotency key charges once

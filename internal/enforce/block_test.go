@@ -2,10 +2,8 @@ package enforce
 
 import (
 	"context"
-	"errors"
-	"strings"
+	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -27,38 +25,112 @@ func ruleOf(t *testing.T, e engine.Engine, limits string) *Rule {
 	return rulesOf(t, "version: 1\npolicies:\n  p: {limits: "+limits+"}\n", e)[0]
 }
 
-// slow is an engine that delays the decisions of one policy, and not those of its blocks.
-type slow struct {
+// counter is an engine that counts its calls.
+type counter struct {
 	engine.Engine
-	by     time.Duration
-	policy string // "" = every policy, and blocks
+	calls int
 }
 
-func (s slow) Do(ctx context.Context, calls []engine.Call) {
-	if s.policy == "" || calls[0].Rules.Name == s.policy {
-		time.Sleep(s.by)
+func (c *counter) Do(ctx context.Context, calls []engine.Call) {
+	c.calls += len(calls)
+	c.Engine.Do(ctx, calls)
+}
+
+// took compares the calls since the last comparison.
+func (c *counter) took(t *testing.T, want int, format string, args ...any) {
+	t.Helper()
+	if c.calls != want {
+		t.Errorf("%s took %d calls of the engine, want %d", fmt.Sprintf(format, args...), c.calls, want)
 	}
-	s.Engine.Do(ctx, calls)
+	c.calls = 0
 }
 
-// TestBlockThatEndsMeanwhileDeniesNothing: a block that has ended before the limits are
-// decided denies nothing.
-func TestBlockThatEndsMeanwhileDeniesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := ruleIn(t, "blocks.yaml", "guard", slow{weir.NewMemory(), time.Second, "guard"})
-		decide := func(n int64) Outcome { return attempt(t, r, n) }
-		decide(2)
-		if o := decide(1); o.Decision.RetryAfter != 10*time.Minute {
-			t.Errorf("%+v, want a block", o)
+// TestEachDecisionIsOneCall: whatever becomes of a request, it is one call of the engine: a grant,
+// a denial that begins a block, one during a block, a reset, a block, and each step of a
+// reservation. Requests together are one call, too.
+func TestEachDecisionIsOneCall(t *testing.T) {
+	e := &counter{Engine: weir.NewMemory()}
+	rules := rulesOf(t, traceFile(t, "blocks.yaml"), e)
+	for _, name := range []string{"guard", "counted", "shadow", "share", "open"} {
+		r := named(rules, name)
+		one := func(a Request) Outcome {
+			t.Helper()
+			a.Key = weir.K("u")
+			o := must.Get(r.Decide(context.Background(), &a))(t)
+			e.took(t, 1, "%s: %d of %d units", name, a.Op, a.N)
+			return o
 		}
-		time.Sleep(10*time.Minute - 1500*time.Millisecond)
-		if o := decide(1); o.Decision.Allowed || o.Decision.RetryAfter != 500*time.Millisecond {
-			t.Errorf("%+v, want the rest of the block at the instant of the limits", o)
+		one(Request{N: 2})
+		if o := one(Request{N: 1}); o.Applied.Blocked.IsZero() {
+			t.Errorf("%s: no block has begun: %+v", name, o.Decision)
 		}
-		if o := decide(1); !o.Decision.Allowed || !o.Applied.Blocked.IsZero() {
-			t.Errorf("%+v, want it granted", o)
+		one(Request{N: 1})
+		one(Request{N: 1, ID: "op"})
+		one(Request{Op: record, N: 1})
+		one(Request{Op: engine.Refund, N: 1, From: time.Now()})
+		if o := one(Request{Op: engine.Reset}); fmt.Sprint(o.Limits) != "[limit]" {
+			t.Errorf("%s: reset %v", name, o.Limits)
 		}
-	})
+		if o := one(Request{N: 1, Reserve: true, ID: "use"}); o.Reservation == nil || o.Reserved.Units != 1 {
+			t.Errorf("%s: no reservation: %+v", name, o)
+		}
+		one(Request{Op: engine.Extend, N: 1, ID: "use", Before: 1})
+		if o := one(Request{Op: engine.Settle, N: 1, ID: "use"}); o.Reserved.Actual != 1 || o.Granted != 1 {
+			t.Errorf("%s: settled %+v, %d taken back", name, o.Reserved, o.Granted)
+		}
+		one(Request{Op: engine.Block, For: time.Hour})
+		one(Request{Op: engine.Block})
+	}
+	login := named(rules, "login")
+	must.Get(login.Decide(context.Background(), &Request{Target: Target{Key: weir.K("a", "i")}, N: 3}))(t)
+	e.took(t, 1, "a check of a policy that counts reports")
+	items := []Item{itemOf(rules, "guard", "a", 3), itemOf(rules, "plans", "a", 1)}
+	must.Do(t, DecideTogether(context.Background(), items))
+	e.took(t, 1, "two attempts together")
+	if items[0].Outcome.Applied.Blocked.IsZero() || !items[1].Outcome.Applied.Blocked.IsZero() {
+		t.Errorf("together: %+v, %+v; want a block of the first", items[0].Outcome.Applied, items[1].Outcome.Applied)
+	}
+}
+
+// TestBlocksOfOperators: a key is blocked for a time, in the limits that a reset would forget, or
+// in those that are named. A shorter block does not shorten a running one, and 0 ends it.
+func TestBlocksOfOperators(t *testing.T) {
+	r := ruleIn(t, "blocks.yaml", "both", weir.NewMemory())
+	key := pairsOf("tenant=t user=u")
+	block := func(d time.Duration, limits ...string) Outcome {
+		t.Helper()
+		a := Request{Op: engine.Block, For: d, Limits: limits, At: start}
+		a.Target = must.Get(r.ResetTarget(key, limits))(t)
+		return must.Get(r.Decide(context.Background(), &a))(t)
+	}
+	blocked := func(user string, want time.Duration) {
+		t.Helper()
+		a := Request{Target: must.Get(r.Target(pairsOf("tenant=t user=" + user)))(t), N: 1, Op: peek, At: start}
+		if o := must.Get(r.Decide(context.Background(), &a))(t); o.Blocked != want || o.Allowed != (want == 0) || o.RetryAfter != want {
+			t.Errorf("%s: %+v, want it blocked for %v", user, o.Decision, want)
+		}
+	}
+	if o := block(time.Hour); fmt.Sprint(o.Limits) != "[user]" || o.Blocked != time.Hour || !o.At.Equal(start) {
+		t.Errorf("blocked %v for %v at %v", o.Limits, o.Blocked, o.At)
+	}
+	blocked("u", time.Hour)
+	blocked("v", 0)
+	if o := block(time.Minute); o.Blocked != time.Hour {
+		t.Errorf("a shorter block: %v", o.Blocked)
+	}
+	if o := block(2*time.Hour, "tenant"); fmt.Sprint(o.Limits) != "[tenant]" {
+		t.Errorf("blocked %v", o.Limits)
+	}
+	blocked("v", 2*time.Hour)
+	block(0, "tenant")
+	blocked("v", 0)
+	blocked("u", time.Hour)
+	for _, d := range []time.Duration{-1, weir.MaxWindow + 1} {
+		a := Request{Op: engine.Block, For: d, Target: must.Get(r.ResetTarget(key, nil))(t)}
+		if _, err := r.Decide(context.Background(), &a); err == nil {
+			t.Errorf("a block of %v was accepted", d)
+		}
+	}
 }
 
 // TestBlocksDenyNothingInAnOutage: during an outage the mode of the policy decides, and
@@ -87,12 +159,12 @@ func TestBlocksDenyNothingInAnOutage(t *testing.T) {
 // TestShareDenialBeginsNoBlock: a denial by a share begins no block in the store.
 func TestShareDenialBeginsNoBlock(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
-	f := fallback.New(limits{faulty}, fallback.Share, fallback.Instances(2), fallback.FailureThreshold(0))
+	f := fallback.New(faulty, fallback.Share, fallback.Instances(2), fallback.FailureThreshold(0))
 	r := ruleIn(t, "blocks.yaml", "share", f)
 	ask := Request{Target: Target{Key: weir.K("u")}, N: 2, At: at("2026-01-01")}
 	faulty.Break(weirtest.Down())
 	if o, err := r.Decide(context.Background(), &ask); err != nil || o.Decision.Allowed || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
-		t.Errorf("2 of a share of 1, while the store decides only blocks: %+v, %v", o, err)
+		t.Errorf("2 of a share of 1: %+v, %v", o, err)
 	}
 	faulty.Restore()
 	if o, err := r.Decide(context.Background(), &ask); err != nil || o.Decision.Granted != 2 {
@@ -122,35 +194,5 @@ func TestReplayWhileBlocked(t *testing.T) {
 	}
 	if o := job(); !o.Decision.Replayed || !o.Decision.Allowed {
 		t.Errorf("the same operation again: %+v", o.Decision)
-	}
-}
-
-// limits is a store that fails for limits and works for their blocks.
-type limits struct{ *weirtest.Faulty }
-
-var blocksOf = weir.NewMemory()
-
-func (e limits) Do(ctx context.Context, calls []engine.Call) {
-	if strings.HasSuffix(calls[0].Rules.Name, ".block") {
-		blocksOf.Do(ctx, calls)
-		return
-	}
-	e.Faulty.Do(ctx, calls)
-}
-
-// TestBadInputNamesThePolicy: errors name the policy, not its blocks (R14).
-func TestBadInputNamesThePolicy(t *testing.T) {
-	r := ruleIn(t, "blocks.yaml", "both", weir.NewMemory())
-	for _, a := range []Request{
-		{Target: Target{weir.K("t"), 0}, N: 1},
-		{Target: Target{weir.K("t", strings.Repeat("x", 1025)), 0}, N: 1},
-		{Target: Target{weir.K("t", "u"), 0}, N: -1},
-	} {
-		if o, err := r.Decide(context.Background(), &a); err == nil || strings.Contains(err.Error(), ".block") {
-			t.Errorf("%+v: %+v, %v", a, o, err)
-		}
-	}
-	if err := reset(r, weir.K("t")); !errors.Is(err, &weir.InputError{Field: "key"}) || strings.Contains(err.Error(), ".block") {
-		t.Errorf("a reset: %v", err)
 	}
 }

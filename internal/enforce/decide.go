@@ -40,19 +40,22 @@ func (p Pairs) Add(name, value string) (with Pairs, problem string) {
 // Request is one call of a rule.
 type Request struct {
 	Target
-	Op     engine.Op         // any operation of engines; the zero Op is an attempt
-	N      int64             // units
+	Op     engine.Op         // any operation of engines but a probe; the zero Op is an attempt
+	N      int64             // units; for a settlement those that were used, or engine.AllUnits
 	At     time.Time         // as weir.Request.At; zero = now
 	States []weir.LimitState // nil, or one for each limit of the policy, which the engine fills
-	ID     string            // the idempotency key, as weir.Request.ID
+	ID     string            // the idempotency key, as weir.Request.ID, or the reservation to settle or extend
 	From   time.Time         // for a refund: the instant of the grant
 	Limit  string            // for a count: the limit
 	Last   time.Duration     // for a count: the span
-	Limits []string          // for a reset: the limits; none = those that count by every dimension
+	Limits []string          // for a reset or a block: the limits; none = those that count by every dimension
+	For    time.Duration     // for a block: its time from now on; 0 ends blocks
+	Before int64             // for an extension by units: those of the reservation before, or engine.Unknown
 	Via    any               // how the call came in; only the Handle uses it
 
-	// Reserve makes the granted units of an attempt those of a Reservation that lives for TTL, 0
-	// for the longest window.
+	// Reserve makes the granted units of an attempt those of a reservation that lives for TTL, 0
+	// for the longest window. At an instant it needs an ID and a TTL, and its Outcome has no
+	// Reservation.
 	Reserve bool
 	TTL     time.Duration
 }
@@ -68,16 +71,20 @@ type Outcome struct {
 
 	// Applied holds the parts of the file that made the decision, besides its limits: Plan,
 	// Override with its end Until, Shadow with the decision Would that it does not enforce,
-	// Blocked, the end of a block, and Warnings, the names of limits. Zero means that none did.
+	// Blocked, the end of the longest block that runs, and Warnings, the names of limits. Zero
+	// means that none did.
 	Applied answer.Applied
 
 	// Err is the reason why the engine could not decide for a shadow. Decision allows
 	// the attempt all the same.
 	Err error
 
-	Reset []string // for a reset: the names of the limits whose histories were forgotten
+	Limits []string // for a reset or a block: the names of the limits that it concerned
 
-	Reservation *weir.Reservation // for a Request with Reserve; nil if nothing was granted
+	// Reserved is the reservation after an attempt with Reserve, a settlement or an extension; the
+	// zero one if there is none.
+	Reserved    engine.Reservation
+	Reservation *weir.Reservation // the same for an attempt now, to be settled; nil if nothing was granted
 }
 
 // Handle receives the calls of one policy. It is safe for concurrent use.
@@ -248,9 +255,13 @@ func (r *Rule) keyError(values []Pair) error {
 //   - A refund takes units back; Granted is their number.
 //   - A count (engine.Count) returns the units of a limit in a span as Granted.
 //   - A reset (engine.Reset) of a ResetTarget deletes the histories of limits and ends their
-//     blocks (R10). Outcome.Reset has the names of the limits.
+//     blocks (R10). A block (engine.Block) of one begins or ends blocks (R20), and Blocked is its
+//     time. Outcome.Limits has the names of the limits.
+//   - A settlement or an extension settles or extends the reservation of an ID (R19). Reserved is
+//     the reservation after it, Granted are the units taken back, or the further ones.
 //
-// The error is that of [weir.Limiter.Decide]: a is wrong (R14), or the engine cannot decide.
+// Each is one call of the engine. The error is that of [weir.Limiter.Decide]: a is wrong (R14),
+// or the engine cannot decide. Those of reservations wrap weir.ErrExpired or weir.ErrSettled.
 func (r *Rule) Decide(ctx context.Context, a *Request) (Outcome, error) {
 	if r.Handle == nil {
 		return r.decide(ctx, a)
@@ -263,44 +274,80 @@ func (r *Rule) Decide(ctx context.Context, a *Request) (Outcome, error) {
 
 // decide is Decide without the Handle.
 func (r *Rule) decide(ctx context.Context, a *Request) (o Outcome, err error) {
-	if a.Op > engine.Record {
-		return r.change(ctx, a)
+	switch a.Op {
+	case engine.Attempt, engine.Peek, engine.Record:
+	case engine.Reset, engine.Block:
+		return r.changeKey(ctx, a)
+	case engine.Settle, engine.Extend:
+		return r.settle(ctx, a)
+	case engine.Count:
+		return r.count(ctx, a)
+	default:
+		return r.refund(ctx, a)
 	}
 	if a.Reserve && r.Reported {
 		return o, engine.Input("request", "policy %q counts reported units, so an attempt takes nothing that could be settled; report the units instead", r.Name)
 	}
 	q := r.begin(&o, a)
-	if r.blocks == nil {
-		o.Decision, err = o.decideLimits(ctx, a, &q)
-	} else {
-		o.Decision, err = r.decideWithBlocks(ctx, &o, a, &q)
+	o.Decision, err = r.decideLimits(ctx, &o, a, &q)
+	return o, r.finish(&o, a, &q, err)
+}
+
+// changeKey resets or blocks a key. The key may lack values that overrides are for, and plans
+// share the histories, so the policy's own numbers do.
+func (r *Rule) changeKey(ctx context.Context, a *Request) (o Outcome, err error) {
+	o.variation = r.byPlan[0]
+	if a.For < 0 || a.For > weir.MaxWindow {
+		return o, engine.Input("span", "%v; a block lasts up to %v, and 0 ends it", a.For, weir.MaxWindow)
 	}
-	if r.WarnPercents != nil && err == nil {
-		r.warn(&o, &q, o.granted)
+	rules, err := r.Compiled.Resets(a.Limits)
+	if err != nil {
+		return o, err
 	}
-	if r.Shadow {
-		err = o.finish(a, err)
+	c := engine.Call{Rules: rules, Op: a.Op, From: a.For.Microseconds()}
+	for i, name := range r.ResetRules(a).Dimensions {
+		if slices.Contains(rules.Dimensions, name) {
+			c.Key.Append(a.Key.Value(i))
+		}
 	}
+	if err := rules.CheckKey(&c.Key); err != nil {
+		return o, err
+	}
+	o.Decision, err = r.call(ctx, a, &c)
+	o.noteBlock()
+	o.Limits = rules.LimitNames()
 	return o, err
 }
 
-// change makes a refund, a count or a reset. Plans, overrides, shadows and blocks share the
-// histories, so they change none of these.
-func (r *Rule) change(ctx context.Context, a *Request) (o Outcome, err error) {
-	if a.Op == engine.Reset {
-		o.variation = r.byPlan[0] // the key may lack values that overrides are for
-		o.Reset, err = r.reset(ctx, a)
-		return o, err
+// call makes a call of the engine at the instant of a request.
+func (r *Rule) call(ctx context.Context, a *Request, c *engine.Call) (weir.Decision, error) {
+	if c.Outage = r.WhenStoreIsDown; !a.At.IsZero() {
+		c.At, c.Given = a.At.UnixMicro(), true
 	}
+	calls := []engine.Call{*c}
+	r.engine.Do(ctx, calls)
+	*c = calls[0]
+	d := weir.Decision(c.Result)
+	if !d.Replayed { // such a result has the numbers of the first one
+		c.Rules.Explain((*engine.Result)(&d))
+	}
+	return d, c.Err
+}
+
+// count counts the units of a limit. Plans, overrides and shadows share the histories.
+func (r *Rule) count(ctx context.Context, a *Request) (o Outcome, err error) {
 	o.variation = r.choose(&a.Key, a.Plan, a.At)
-	if a.Op == engine.Count {
-		l := o.Limiter
-		if !a.At.IsZero() {
-			l = l.At(a.At)
-		}
-		o.Granted, err = l.Count(ctx, a.Key, a.Limit, a.Last)
-		return o, err
+	l := o.Limiter
+	if !a.At.IsZero() {
+		l = l.At(a.At)
 	}
+	o.Granted, err = l.Count(ctx, a.Key, a.Limit, a.Last)
+	return o, err
+}
+
+// refund takes units back. Plans, overrides and shadows share the histories.
+func (r *Rule) refund(ctx context.Context, a *Request) (o Outcome, err error) {
+	o.variation = r.choose(&a.Key, a.Plan, a.At)
 	c := weir.Call{Limiter: o.Limiter, Key: a.Key, Op: a.Op, From: a.From,
 		Request: weir.Request{N: a.N, At: a.At, ID: a.ID}}
 	if a.N == 0 { // takes nothing back, and the rest must be right all the same
@@ -314,37 +361,64 @@ func (r *Rule) change(ctx context.Context, a *Request) (o Outcome, err error) {
 	return o, err
 }
 
-// reset resets limits, and then their blocks. It returns the names of the limits.
-func (r *Rule) reset(ctx context.Context, a *Request) ([]string, error) {
-	names, err := r.byPlan[0].Limiter.Reset(ctx, a.Key, a.Limits...)
-	if err != nil || r.blocks == nil {
-		return names, err
-	}
-	return names, r.blocks.reset(ctx, &a.Key, r.ResetRules(a).Dimensions, names)
-}
-
 // begin chooses the numbers for a, and returns the call that the limiter gets. It has room
 // for the states that warnings need: the Remaining of a decision is that of several limits, or
 // of a block.
 func (r *Rule) begin(o *Outcome, a *Request) weir.Call {
-	o.variation = r.choose(&a.Key, a.Plan, a.At)
-	o.Applied.Plan = o.Plan
-	if by := o.Override; by != nil {
-		o.Applied.Override, o.Applied.Until = by.Why, by.Until
-	}
+	r.chooseFor(o, a)
 	q := weir.Call{Limiter: o.Limiter, Key: a.Key, Op: a.Op,
 		Request: weir.Request{N: a.N, At: a.At, States: a.States, ID: a.ID}}
-	if a.Op == engine.Attempt && r.Reported || a.N == 0 {
+	switch {
+	case a.N == 0:
 		q.Op = engine.Peek // 0 units are charged nothing (R4)
+	case a.Op == engine.Attempt && r.Reported:
+		q.Op = engine.Probe // a denial begins its block (R20)
 	}
-	if r.WarnPercents != nil && r.charges(&q) && (len(r.Limits) > 1 || r.blocks != nil) {
+	if r.WarnPercents != nil && r.charges(&q) && (len(r.Limits) > 1 || r.HasBlocks()) {
 		q.Request.States = statesFor(q.Request.States, o.Limiter)
 	}
 	return q
 }
 
-// finish turns the engine's decision, or its error, into that of a shadow.
-func (o *Outcome) finish(a *Request, err error) error {
+// chooseFor chooses the numbers for a.
+func (r *Rule) chooseFor(o *Outcome, a *Request) {
+	o.variation = r.choose(&a.Key, a.Plan, a.At)
+	o.Applied.Plan = o.Plan
+	if by := o.Override; by != nil {
+		o.Applied.Override, o.Applied.Until = by.Why, by.Until
+	}
+}
+
+// statesFor returns states, or room for those of the limiter if there is none.
+func statesFor(states []weir.LimitState, l *weir.Limiter) []weir.LimitState {
+	if states == nil {
+		states = make([]weir.LimitState, len(l.Compiled().Limits))
+	}
+	return states
+}
+
+// finish adds the parts of the file to the engine's decision for a, which is that of a limiter's
+// call.
+func (r *Rule) finish(o *Outcome, a *Request, q *weir.Call, err error) error {
+	if err == nil {
+		o.noteBlock()
+		r.warn(o, q, o.granted)
+	}
+	if r.Shadow {
+		err = o.shadow(a, err)
+	}
+	return err
+}
+
+// noteBlock sets the end of the longest block that runs.
+func (o *Outcome) noteBlock() {
+	if o.Blocked > 0 {
+		o.Applied.Blocked = o.At.Add(o.Blocked)
+	}
+}
+
+// shadow turns the engine's decision, or its error, into that of a shadow.
+func (o *Outcome) shadow(a *Request, err error) error {
 	if a.records() {
 		return err
 	}
@@ -359,20 +433,18 @@ func (o *Outcome) finish(a *Request, err error) error {
 	d := &o.Decision
 	d.Allowed, d.Granted = true, a.N
 	d.RetryAfter, d.Limit = 0, ""
+	d.Blocked = 0    // Applied.Blocked has the end of the block that is not enforced
 	d.Cached = false // a cached decision never allows (R8)
 	return nil
 }
 
-// decideLimits makes the call of the limiter for a, without blocks and shadow.
-func (o *Outcome) decideLimits(ctx context.Context, a *Request, c *weir.Call) (d weir.Decision, err error) {
+// decideLimits makes the call of the limiter for a, without a shadow.
+func (r *Rule) decideLimits(ctx context.Context, o *Outcome, a *Request, c *weir.Call) (d weir.Decision, err error) {
 	q := &c.Request
 	plain := c.Op == engine.Attempt && q.At.IsZero() && q.States == nil && q.ID == ""
 	switch {
 	case a.Reserve:
-		q := *q
-		q.TTL = a.TTL
-		o.Reservation, d, err = c.Limiter.Reserve(ctx, c.Key, q)
-		return d, err
+		return r.reserve(ctx, o, a, c)
 	case plain:
 		return c.Limiter.AllowN(ctx, c.Key, q.N) // the fast path of a Limiter
 	}

@@ -94,8 +94,6 @@ func TestDefinitionsMadeInGo(t *testing.T) {
 		return func(p *policy.Definition) { p.Overrides = []policy.Override{{}, o} }
 	}
 	for want, change := range map[string]func(*policy.Definition){
-		"Blocks: no limit blocks":                                             func(p *policy.Definition) { p.Blocks = make([]time.Duration, 1) },
-		"Blocks: no limit blocks; leave":                                      func(p *policy.Definition) { p.Blocks = []time.Duration{} },
 		`Plans: "pro" changes limit 1; the policy has 1`:                      func(p *policy.Definition) { p.Plans = []policy.Plan{{Name: "pro", Changes: one(1)}} },
 		"Overrides: 1 changes limit -1; the policy has 1":                     override(policy.Override{Changes: one(-1)}),
 		`Overrides: 1 names the plan "pro", which is not there`:               override(policy.Override{Plan: "pro"}),

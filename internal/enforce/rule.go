@@ -2,10 +2,9 @@
 // file: plans, overrides, shadows, blocks, counts of reports and the words for outages. The
 // public package enforce and every front of the program decide through it.
 //
-// A policy, its plans and its overrides share one set of histories (R12). So a key that
-// changes its plan keeps the units it has used. A limit that blocks keeps its blocks in
-// a second history. Each attempt under such a policy costs two calls of the engine, and
-// the denial that begins a block costs one more.
+// A policy, its plans and its overrides share one set of histories, blocks and reservations
+// (R12). So a key that changes its plan keeps the units it has used. Each decision is one call of
+// the engine.
 //
 // # Trade-off
 //
@@ -137,7 +136,6 @@ type Rule struct {
 	overrides []overrideIndex
 	networks  []networkOf // that overrides name
 	byRank    []int       // the overrides in their precedence
-	blocks    *blocks     // nil if no limit blocks
 
 	byPlan     []*variation // 0 = the policy's own numbers
 	byOverride []*variation // each with the plan that it names, if any
@@ -152,8 +150,6 @@ type variation struct {
 	Limiter            *weir.Limiter
 	Plan               string           // the name of the plan; "" for the policy's own numbers
 	Override           *policy.Override // nil if none applies
-
-	replay *weir.Limiter // from newReplay, of a policy with blocks
 }
 
 // planAndOverride names a plan and an override of the file, by their indexes.
@@ -197,8 +193,12 @@ func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
 	if err = r.indexOverrides(); err != nil {
 		return nil, err
 	}
-	r.blocks, err = newBlocks(p, r.Compiled, e)
-	return r, err
+	return r, nil
+}
+
+// HasBlocks reports whether a denial by a limit of the policy begins a block.
+func (r *Rule) HasBlocks() bool {
+	return slices.ContainsFunc(r.Limits, func(l weir.Limit) bool { return l.Block > 0 })
 }
 
 // checkParts returns the error of parts that policy.Parse never makes and a program may.
@@ -213,9 +213,6 @@ func checkParts(p *policy.Definition, dimensions []string) error {
 				fail(field, "%#v changes limit %d; the policy has %d, and the first is 0", name, c.Limit, len(p.Limits))
 			}
 		}
-	}
-	if p.Blocks != nil && !slices.ContainsFunc(p.Blocks[:min(len(p.Blocks), len(p.Limits))], func(d time.Duration) bool { return d != 0 }) {
-		fail("Blocks", "no limit blocks; leave it nil, or give the block of each limit")
 	}
 	for _, plan := range p.Plans {
 		changes("Plans", plan.Name, plan.Changes)
@@ -261,9 +258,6 @@ func (r *Rule) compile(number int, override *policy.Override) (*variation, error
 	limits := weir.Policy{Name: v.Name, Mode: v.Mode, Limits: v.Limits, Dimensions: v.Definition.Dimensions()}
 	var err error
 	v.Limiter, err = weir.New(limits, weir.WithEngine(r.engine), weir.WithOutage(r.WhenStoreIsDown))
-	if err == nil && r.Blocks != nil {
-		v.replay, err = newReplay(v.Definition, r.engine)
-	}
 	return v, err
 }
 

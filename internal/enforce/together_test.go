@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -61,25 +60,6 @@ func TestTogetherRejects(t *testing.T) {
 	items := []Item{itemOf(out, "plain", "a", 1), itemOf(out, "shadow", "a", 1)}
 	if err := DecideTogether(ctx, items); !errors.Is(err, errDown) || items[1].Outcome.Allowed {
 		t.Errorf("without the store: %v, %+v", err, items)
-	}
-}
-
-// apart is an engine, such as one on a Redis Cluster, that finds the histories of the second call
-// in another slot.
-type apart struct{ engine.Engine }
-
-func (apart) Do(_ context.Context, calls []engine.Call) {
-	calls[0].Err = &engine.CallError{Call: 1, Err: engine.Input("request", "its limit \"user\" is elsewhere")}
-}
-
-// TestTogetherNamesTheBlocks: limits and the blocks of limits have the same names, so an error of
-// a call that reads blocks says so.
-func TestTogetherNamesTheBlocks(t *testing.T) {
-	err := DecideTogether(context.Background(), []Item{itemOf(batchRules(t, apart{weir.NewMemory()}), "blocks", "a", 1)})
-	var of *engine.CallError
-	want := `for the blocks of policy "blocks": its limit "user" is elsewhere; decided by itself, `
-	if !errors.As(err, &of) || of.Call != 0 || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
@@ -139,39 +119,6 @@ policies:
 	}
 	if denied < 100 {
 		t.Errorf("only %d denials", denied)
-	}
-}
-
-// TestTogetherMovesToTheBlock: without an instant, a denial is of the instant at which the last
-// of its blocks began, and the wait of all items lasts as long as that block.
-func TestTogetherMovesToTheBlock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rules := batchRules(t, slow{weir.NewMemory(), time.Millisecond, ""})
-		items := []Item{itemOf(rules, "blocks", "a", 2)}
-		if err := DecideTogether(context.Background(), items); err != nil || !items[0].Outcome.Allowed {
-			t.Fatalf("%+v, %v", items, err)
-		}
-		items = []Item{itemOf(rules, "plain", "a", 1), itemOf(rules, "blocks", "a", 1), itemOf(rules, "blocks", "a", 1)}
-		must.Do(t, DecideTogether(context.Background(), items))
-		for i := range items {
-			o := &items[i].Outcome
-			if now := time.Now(); o.Allowed || !o.At.Equal(now) || o.RetryAfter != 5*time.Minute-time.Millisecond || o.Applied.Blocked.IsZero() != (i == 0) {
-				t.Errorf("item %d at %v: %+v, %+v", i, now, o.Decision, o.Applied)
-			}
-		}
-	})
-}
-
-// TestTogetherFailsWithTheBlock: if the store fails before a block begins, there is no decision.
-func TestTogetherFailsWithTheBlock(t *testing.T) {
-	calls := 0
-	rules := batchRules(t, &failing{weir.NewMemory(), func() bool { calls++; return calls == 2 }})
-	items := []Item{itemOf(rules, "plain", "a", 1), itemOf(rules, "blocks", "a", 3)}
-	if err := DecideTogether(context.Background(), items); !errors.Is(err, errDown) || items[0].Outcome.variation != nil || items[1].Outcome.Limit != "" {
-		t.Errorf("%v, %+v", err, items)
-	}
-	if err := DecideTogether(context.Background(), items[:1]); err != nil || items[0].Outcome.Remaining != 2 {
-		t.Errorf("%v, %+v; want nothing charged before", err, items[0].Outcome)
 	}
 }
 

@@ -118,19 +118,29 @@ const (
 	record = engine.Record
 )
 
-var ops = map[string]engine.Op{"check": check, "peek": peek, "record": record, "refund": engine.Refund, "reset": engine.Reset}
+var ops = map[string]engine.Op{"check": check, "reserve": check, "peek": peek, "record": record, "refund": engine.Refund,
+	"reset": engine.Reset, "block": engine.Block, "settle": engine.Settle, "extend": engine.Extend}
 
 // request reads the words of a call: its instant, its operation, the key, the units and the id,
-// or the limits of a reset.
+// the limits of a reset or a block, the times of a block and of a reservation, and the units that
+// it had before an extension.
 func (r *Rule) request(t *testing.T, words []string) (a Request) {
 	t.Helper()
-	a = Request{Op: ops[words[1]], At: start.Add(must.Get(time.ParseDuration(strings.TrimPrefix(words[0], "@")))(t))}
+	a = Request{Op: ops[words[1]], Reserve: words[1] == "reserve", Before: engine.Unknown, At: start.Add(must.Get(time.ParseDuration(strings.TrimPrefix(words[0], "@")))(t))}
 	var key []string
 	for _, w := range words[2:] {
 		if id, ok := strings.CutPrefix(w, "#"); ok {
 			a.ID = id
 		} else if limit, ok := strings.CutPrefix(w, "limit="); ok {
 			a.Limits = append(a.Limits, limit)
+		} else if length, ok := strings.CutPrefix(w, "for="); ok {
+			a.For = must.Get(time.ParseDuration(length))(t)
+		} else if length, ok := strings.CutPrefix(w, "ttl="); ok {
+			a.TTL = must.Get(time.ParseDuration(length))(t)
+		} else if units, ok := strings.CutPrefix(w, "before="); ok {
+			a.Before = must.Get(strconv.ParseInt(units, 10, 64))(t)
+		} else if w == "all" {
+			a.N = engine.AllUnits
 		} else if strings.Contains(w, "=") {
 			key = append(key, w)
 		} else {
@@ -138,7 +148,7 @@ func (r *Rule) request(t *testing.T, words []string) (a Request) {
 		}
 	}
 	pairs := pairsOf(strings.Join(key, " "))
-	if a.Op == engine.Reset {
+	if a.Op == engine.Reset || a.Op == engine.Block {
 		a.Target = must.Get(r.ResetTarget(pairs, a.Limits))(t)
 	} else {
 		a.Target = must.Get(r.Target(pairs))(t)
@@ -188,18 +198,13 @@ func (r *Rule) numbers(t *testing.T, a *Request) string {
 	return text
 }
 
-// step makes the call of a line and returns its outcome. The operation unblocked peeks at the
-// limits alone, and numbers makes no call.
+// step makes the call of a line and returns its outcome. The operation numbers makes no call.
 func (r *Rule) step(t *testing.T, words []string, withStates bool) string {
 	t.Helper()
 	a := r.request(t, words)
 	switch {
 	case words[1] == "numbers":
 		return r.numbers(t, &a)
-	case words[1] == "unblocked":
-		c := weir.Call{Limiter: r.Limiter(&a.Target, a.At), Key: a.Key, Op: peek, Request: weir.Request{N: a.N, At: a.At}}
-		d := must.Get(c.Do(context.Background()))(t)
-		return brief(&Outcome{Decision: d})
 	case a.Op == engine.Refund:
 		a.From = a.At
 	case withStates && a.Op <= record:
@@ -210,10 +215,18 @@ func (r *Rule) step(t *testing.T, words []string, withStates bool) string {
 	switch {
 	case errors.As(err, &bad):
 		return "error " + bad.Field
+	case errors.Is(err, weir.ErrExpired):
+		return "expired"
+	case errors.Is(err, weir.ErrSettled):
+		return "settled already"
 	case err != nil:
 		t.Fatal(err)
 	case a.Op == engine.Reset:
-		return "reset " + strings.Join(o.Reset, ",")
+		return "reset " + strings.Join(o.Limits, ",")
+	case a.Op == engine.Block:
+		return fmt.Sprintf("blocked %s for %v", strings.Join(o.Limits, ","), o.Blocked)
+	case a.Op == engine.Settle:
+		return fmt.Sprintf("settled %d of %d: refunded %d, recorded %d", o.Reserved.Actual, o.Reserved.Units, o.Granted, o.Recorded())
 	case a.Op == engine.Refund:
 		return fmt.Sprint("refunded ", o.Granted)
 	case !o.Allowed && o.Granted != 0:
@@ -222,7 +235,14 @@ func (r *Rule) step(t *testing.T, words []string, withStates bool) string {
 	if rest := o.Applied.Blocked.Sub(o.At); !r.Shadow && !o.Applied.Blocked.IsZero() && (o.Remaining > 0 || o.ResetAfter < rest) {
 		t.Errorf("%s: %d remain, reset after %v; want none for %v", words, o.Remaining, o.ResetAfter, rest)
 	}
-	return brief(&o)
+	text := brief(&o)
+	if x := &o.Reserved; x.Units > 0 {
+		text += fmt.Sprintf(", reserved %d until %v", x.Units, time.UnixMicro(x.ExpiresAt).Sub(start))
+	}
+	if x := &o.Reserved; x.HeldUntil > 0 {
+		text += fmt.Sprintf(", held until %v", time.UnixMicro(x.HeldUntil).Sub(start))
+	}
+	return text
 }
 
 // brief returns an outcome in one line, with the decision that a shadow does not enforce.
