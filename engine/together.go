@@ -28,7 +28,7 @@ func (e *CallError) Unwrap() error { return e.Err }
 // Together decides calls on an engine as one attempt (R7): at one instant all of their limits
 // grant, or none is charged. It sets the Result and the States of each call.
 //
-// Allowed, At and RetryAfter are those of the whole. Remaining, ResetAfter and States are
+// Allowed, At and RetryAfter are those of the whole. Remaining, ResetAfter, Blocked and States are
 // those of the call's own limits. Limit is, of the call's own limits that denied, the one
 // with the longest wait. It is "" in a call that is denied because of the others alone.
 //
@@ -268,7 +268,7 @@ func pick(all, places []int) (picked []int) {
 // states leaves them without a name.
 func (j *joined) answer(c *Call, i int, all *Result, states []State) {
 	r := *all
-	r.Limit, r.Granted = "", 0
+	r.Limit, r.Granted, r.Blocked = "", 0, 0
 	if r.Allowed {
 		r.Granted = c.N
 	}
@@ -292,6 +292,7 @@ func (j *joined) answer(c *Call, i int, all *Result, states []State) {
 			r.Remaining, r.ResetAfter, known = s.Remaining, s.ResetAfter, true
 		}
 		r.Remaining, r.ResetAfter = min(r.Remaining, s.Remaining), max(r.ResetAfter, s.ResetAfter)
+		r.Blocked = max(r.Blocked, s.Blocked)
 	}
 	c.Result = r
 }
