@@ -40,7 +40,7 @@ func (p Pairs) Add(name, value string) (with Pairs, problem string) {
 // Request is one call of a rule.
 type Request struct {
 	Target
-	Op     engine.Op         // any operation of engines but a probe; the zero Op is an attempt
+	Op     engine.Op         // any operation of engines; the zero Op is an attempt
 	N      int64             // units; for a settlement those that were used, or engine.AllUnits
 	At     time.Time         // as weir.Request.At; zero = now
 	States []weir.LimitState // nil, or one for each limit of the policy, which the engine fills
@@ -250,7 +250,7 @@ func (r *Rule) keyError(values []Pair) error {
 
 // Decide makes a call by its Op, and passes it to the Handle:
 //
-//   - An attempt, a peek or a record is decided. A shadow allows every attempt, also one that
+//   - An attempt, a peek, a probe or a record is decided. A shadow allows every attempt, also one that
 //     the engine cannot decide: then Outcome.Err has the reason.
 //   - A refund takes units back; Granted is their number.
 //   - A count (engine.Count) returns the units of a limit in a span as Granted.
@@ -275,7 +275,7 @@ func (r *Rule) Decide(ctx context.Context, a *Request) (Outcome, error) {
 // decide is Decide without the Handle.
 func (r *Rule) decide(ctx context.Context, a *Request) (o Outcome, err error) {
 	switch a.Op {
-	case engine.Attempt, engine.Peek, engine.Record:
+	case engine.Attempt, engine.Peek, engine.Probe, engine.Record:
 	case engine.Reset, engine.Block:
 		return r.changeKey(ctx, a)
 	case engine.Settle, engine.Extend:
@@ -319,9 +319,9 @@ func (r *Rule) changeKey(ctx context.Context, a *Request) (o Outcome, err error)
 	return o, err
 }
 
-// call makes a call of the engine at the instant of a request.
+// call makes a call of the engine at the instant of a request, which a reset does not have.
 func (r *Rule) call(ctx context.Context, a *Request, c *engine.Call) (weir.Decision, error) {
-	if c.Outage = r.WhenStoreIsDown; !a.At.IsZero() {
+	if c.Outage = r.WhenStoreIsDown; !a.At.IsZero() && c.Op != engine.Reset {
 		c.At, c.Given = a.At.UnixMicro(), true
 	}
 	calls := []engine.Call{*c}
@@ -443,7 +443,7 @@ func (r *Rule) decideLimits(ctx context.Context, o *Outcome, a *Request, c *weir
 	q := &c.Request
 	plain := c.Op == engine.Attempt && q.At.IsZero() && q.States == nil && q.ID == ""
 	switch {
-	case a.Reserve:
+	case a.Reserve && a.N > 0: // a reservation of 0 units is a peek (R4)
 		return r.reserve(ctx, o, a, c)
 	case plain:
 		return c.Limiter.AllowN(ctx, c.Key, q.N) // the fast path of a Limiter

@@ -23,6 +23,7 @@ func (r *Rule) reserve(ctx context.Context, o *Outcome, a *Request, c *weir.Call
 	if err := c.Check(); err != nil {
 		return d, err
 	}
+	var opened engine.Reservation // not that of the outcome, which would then be allocated for every decision
 	opens := engine.Call{
 		Rules:       c.Limiter.Compiled(),
 		Key:         c.Key,
@@ -30,9 +31,11 @@ func (r *Rule) reserve(ctx context.Context, o *Outcome, a *Request, c *weir.Call
 		ID:          a.ID,
 		TTL:         a.TTL.Microseconds(),
 		States:      c.Request.States,
-		Reservation: &o.Reserved,
+		Reservation: &opened,
 	}
-	return r.call(ctx, a, &opens)
+	d, err = r.call(ctx, a, &opens)
+	o.Reserved = opened
+	return d, err
 }
 
 // micros converts an instant to microseconds since 1970; the zero time is 0.
@@ -47,18 +50,20 @@ func micros(t time.Time) int64 {
 // further units of an extension.
 func (r *Rule) settle(ctx context.Context, a *Request) (o Outcome, err error) {
 	r.chooseFor(&o, a)
+	var found engine.Reservation
 	c := engine.Call{
 		Rules:       o.Limiter.Compiled(),
 		Key:         a.Key,
 		Op:          a.Op,
 		N:           a.N,
 		ID:          a.ID,
-		Reservation: &o.Reserved,
+		Reservation: &found,
 	}
 	if a.Op == engine.Extend {
 		c.From = a.Before
 	}
-	if o.Decision, err = r.call(ctx, a, &c); err != nil || a.Op == engine.Settle {
+	o.Decision, err = r.call(ctx, a, &c)
+	if o.Reserved = found; err != nil || a.Op == engine.Settle {
 		return o, err
 	}
 	if o.noteBlock(); r.Shadow {

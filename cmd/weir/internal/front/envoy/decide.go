@@ -95,12 +95,12 @@ func (s *Service) grantAll(c *call, items []*item) bool {
 	return granted
 }
 
-// grantInSteps is grantAll for items that cannot be decided together. It peeks at all of
-// them, and charges them if all fit.
+// grantInSteps is grantAll for items that cannot be decided together. It looks at all of
+// them, and charges them if all fit. A denied look begins its block.
 func (s *Service) grantInSteps(c *call, items []*item) bool {
-	c.decideEach(items, engine.Peek)
+	c.decideEach(items, engine.Probe)
 	if len(fitting(items)) < len(items) {
-		s.countDenials(c, items)
+		c.countDenials(items)
 		return false
 	}
 	c.decideEach(items, engine.Attempt)
@@ -112,25 +112,20 @@ func (s *Service) grantInSteps(c *call, items []*item) bool {
 	return len(fit) == len(items)
 }
 
-// countDenials repeats as attempts the peeks that were denied, where a denial changes
-// something: policies that count denials count this one, and policies with blocks begin
-// one. If an attempt finds room by now, the request is denied all the same: a block does not
-// begin, and its hits are given back, while those of a counted denial stay.
-func (s *Service) countDenials(c *call, items []*item) {
+// countDenials repeats as attempts the looks that were denied under a policy that counts denials.
+// If an attempt finds room by now, the request is denied all the same, and its hits count as those
+// of a denial.
+func (c *call) countDenials(items []*item) {
 	for _, it := range items {
-		counts := it.rule.Mode == weir.CountDenied
-		if !it.over || !counts && it.rule.Blocks == nil {
+		if !it.over || it.rule.Mode != weir.CountDenied {
 			continue
 		}
-		peeked := it.result
+		looked := it.result
 		c.decideEach([]*item{it}, engine.Attempt)
 		if !it.over {
-			it.result = peeked
-			if counts {
-				it.charged = 0
-			}
-			s.rollBack(c)
+			it.result = looked
 		}
+		it.charged = 0
 	}
 }
 

@@ -132,45 +132,38 @@ func TestPolicyAndDomainNamesDiffer(t *testing.T) {
 	p.in("slack").wants("OK | OK 1/2 30m0s", "category=a") // the old configuration stays in force
 }
 
-// opening is an engine. A peek at the key "late" of the policy guard finds no room, and the
-// attempt after it finds room.
-type opening struct {
+// looks is an engine that counts its looks and attempts.
+type looks struct {
 	engine.Engine
-	attempts, refunds int
+	probes, others int
 }
 
-func (o *opening) Do(ctx context.Context, calls []engine.Call) {
-	o.Engine.Do(ctx, calls)
+func (l *looks) Do(ctx context.Context, calls []engine.Call) {
 	for i := range calls {
-		c := &calls[i]
-		late := c.Rules.Name == "guard" && c.Key.Value(0) == "late"
 		switch {
-		case c.Op == engine.Refund:
-			o.refunds++
-		case late && c.Op == engine.Attempt:
-			o.attempts++
-		case late && c.Op == engine.Peek:
-			c.Result = engine.Result{At: c.Result.At, Limit: "limit", RetryAfter: time.Microsecond}
+		case calls[i].Err != nil:
+		case calls[i].Op == engine.Probe:
+			l.probes++
+		default:
+			l.others++
 		}
 	}
+	l.Engine.Do(ctx, calls)
 }
 
-// TestGrantedBlockAttemptIsRefunded: the attempt that should begin a block may be
-// granted. The request was denied, so the grant is refunded.
-func TestGrantedBlockAttemptIsRefunded(t *testing.T) {
-	e := &opening{Engine: weir.NewMemory()}
-	rule := must.Get(enforce.NewRule(&policy.Definition{Name: "guard", Blocks: []time.Duration{time.Hour},
-		Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}}}}, apart{e}))(t)
+// TestDeniedLookBeginsABlock: in several steps, the look that is denied begins its block, and
+// nothing else is called or charged.
+func TestDeniedLookBeginsABlock(t *testing.T) {
+	e := &looks{Engine: weir.NewMemory()}
+	rule := must.Get(enforce.NewRule(&policy.Definition{Name: "guard",
+		Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}, Block: time.Hour}}}, apart{e}))(t)
 	p := connect(t, apart{e}, nil)
 	must.Do(t, p.service.Load(nil, []*enforce.Rule{rule}))
 	guard := p.in("guard")
-	guard.wants("OVER_LIMIT | OVER_LIMIT 0/2 1µs | OK 2/2 0s", "user=late", "user=other")
-	if e.attempts != 1 || e.refunds != 1 {
-		t.Errorf("%d attempts, %d refunds; want one of each", e.attempts, e.refunds)
-	}
-	count := []engine.Call{{Rules: rule.Compiled, Key: weir.K("late"), Op: engine.Count, From: 60_000_000}}
-	if e.Do(t.Context(), count); count[0].Result.Granted != 0 || count[0].Err != nil {
-		t.Errorf("%d charged, %v", count[0].Result.Granted, count[0].Err)
+	guard.wants("OK | OK 0/2 1m0s", "user=late hits:2")
+	guard.wants("OVER_LIMIT | OVER_LIMIT 0/2 1h0m0s | OK 2/2 0s", "user=late", "user=other")
+	if e.probes != 2 || e.others != 1 {
+		t.Errorf("%d looks and %d other calls; want 2 looks after an attempt", e.probes, e.others)
 	}
 }
 
