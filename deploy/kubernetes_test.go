@@ -167,8 +167,6 @@ func startPod(t *testing.T, file string) *weir {
 		"/etc/weir/secrets/token":       "the-token-of-the-callers",
 		"/etc/weir/secrets/gate-secret": "the-secret-of-the-gates",
 		"/etc/weir/secrets/admin-token": "the-token-of-operators",
-
-		"/etc/weir/secrets/reservation-secret": "the-secret-of-reservations",
 	})
 }
 
@@ -176,9 +174,6 @@ func startPod(t *testing.T, file string) *weir {
 // succeed and expose nothing, and requests without a token are rejected.
 func TestDeploymentRuns(t *testing.T) {
 	w := startPod(t, deployment)
-	if args := list(t, deployment, container+"args"); !slices.Contains(args, "--reservation-secret-file=/etc/weir/secrets/reservation-secret") {
-		t.Errorf("%q: pods cannot settle reservations of each other", args)
-	}
 	caller, gate := http.Header{"Authorization": {"Bearer the-token-of-the-callers"}}, http.Header{"Weir-Gate-Secret": {"the-secret-of-the-gates"}}
 	w.gets(w.main, 200, nil, "/livez", "/readyz")
 	w.gets(w.main, 200, caller, "/v1/policies", "/gate/search?ip=192.0.2.2&n=2")

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/listentest"
 	"github.com/weirlimit/weir/internal/testkit/must"
@@ -116,7 +117,7 @@ func TestClientOfOtherServers(t *testing.T) {
 	})
 	redis := "http://" + listentest.Serve(t, func(c net.Conn) { io.WriteString(c, "-ERR unknown command\r\n") })
 	closes := "http://" + listentest.Serve(t, func(net.Conn) {})
-	for _, verb := range []string{"check search ip=a", "peek search ip=a", "reset search ip=a", "top --once"} {
+	for _, verb := range []string{"check search ip=a", "peek search ip=a", "reset search ip=a", "block search ip=a --for 1m", "top --once"} {
 		for _, c := range []struct {
 			url   string
 			code  int
@@ -174,5 +175,43 @@ func TestReset(t *testing.T) {
 	}
 	if code, _, stderr := runWeir("reset", "api", "limit=user", "--url", weir.URL); code != exitUsage || !strings.Contains(stderr, "name limits by --limit NAME") {
 		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
+
+// TestBlock sends the key, the time and the limits, and lists the limits and the end.
+func TestBlock(t *testing.T) {
+	var request, token string
+	answer := `{"policy":"api","limits":["user","burst"],"blocked_until":"2026-11-20T13:07:31.000005Z"}`
+	weir := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		request, token = r.Method+" "+r.URL.String()+" "+string(body), r.Header.Get("Authorization")
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, answer+"\n")
+	}))
+	defer weir.Close()
+	t.Setenv("WEIR_ADMIN_TOKEN", "the-token-of-operators-in-a-test")
+	code, stdout, stderr := runWeir("block", "api", "tenant=a", "user=b", "--for", "1h30m", "--limit", "user", "--limit", "burst", "--url", weir.URL)
+	if want := `POST /v1/block {"policy":"api","key":{"tenant":"a","user":"b"},"for_ms":5400000,"limits":["user","burst"]}`; strings.TrimSpace(request) != want || token != "Bearer the-token-of-operators-in-a-test" {
+		t.Errorf("got %s with %q\nwant %s", request, token, want)
+	}
+	until := time.Date(2026, 11, 20, 13, 7, 31, 0, time.UTC).Local().Format("2006-01-02 15:04:05 MST")
+	if want := "blocked: user, burst of tenant=a user=b\nuntil: " + until + "\n"; code != exitOK || stdout != want {
+		t.Errorf("exit %d, %s; got\n%swant\n%s", code, stderr, stdout, want)
+	}
+	if code, stdout, _ := runWeir("block", "api", "--for", "0", "--url", weir.URL, "--json"); code != exitOK || stdout != answer+"\n" {
+		t.Errorf("exit %d, got %s", code, stdout)
+	}
+	answer = `{"policy":"api","limits":["all"]}`
+	if _, stdout, _ := runWeir("block", "api", "--for", "0", "--url", weir.URL); stdout != "released: all\n" {
+		t.Errorf("got %s", stdout)
+	}
+	answer = `{}`
+	if code, _, stderr := runWeir("block", "api", "--for", "1m", "--url", weir.URL); code != exitUsage || !strings.Contains(stderr, "is not a weir of this version") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	for _, wrong := range [][]string{{}, {"--for", "-1m"}, {"--for", "1us"}} {
+		if code, _, stderr := runWeir(append([]string{"block", "api", "--url", weir.URL}, wrong...)...); code != exitUsage || !strings.Contains(stderr, "write one such as --for 10m") {
+			t.Errorf("%q: exit %d, %s", wrong, code, stderr)
+		}
 	}
 }

@@ -60,7 +60,7 @@ func rootCommand() *cobra.Command {
 	explain(root)
 	addVerbs(root, "Policies:", validateCommand(), testCommand(), checkCommand(), peekCommand(), replayCommand(), suggestCommand())
 	serve := settingsCommand("serve", "Serve decisions over HTTP", serve)
-	addVerbs(root, "Service:", serve, configCommand(), readyCommand(), topCommand(), resetCommand(), storeCommand(), snippetCommand())
+	addVerbs(root, "Service:", serve, configCommand(), readyCommand(), topCommand(), resetCommand(), blockCommand(), storeCommand(), snippetCommand())
 	addVerbs(root, "Other:", versionCommand(), helpCommand(root))
 	root.SetCompletionCommandGroupID("Other:")
 	root.InitDefaultCompletionCmd()

@@ -191,19 +191,15 @@ func runServer(s *server.Server, store *servedStore, reloaders []*filewatch.Watc
 	return err
 }
 
-// configure reads the files of the listeners, of Envoy and of reservations, and returns the
-// reloader of the secrets.
+// configure reads the files of the listeners and of Envoy, and returns the reloader of the
+// secrets.
 func (o *serveOptions) configure(table settings, log *slog.Logger) (secrets *filewatch.Watcher, err error) {
 	c := &o.config
 	c.Hosts, _ = listen.ParseNames(o.hosts...) // namesValue has checked each
 	if secrets, err = o.authenticate(table, log); err != nil {
 		return nil, err
 	}
-	if err = o.configureEnvoy(); err != nil {
-		return nil, err
-	}
-	c.ReservationSecret, err = table.setting("reservation-secret-file").sharedSecret(log)
-	return secrets, err
+	return secrets, o.configureEnvoy()
 }
 
 // configureEnvoy sets the header fields and the rules of Envoy's rate limit service.

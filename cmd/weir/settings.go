@@ -54,7 +54,6 @@ func (o *serveOptions) table() (t settings) {
 		{name: "admin-token-file", value: textValue(new(string), "", anyText), variables: []string{"WEIR_ADMIN_TOKEN"}},
 		{name: "gate-secret-file", value: textValue(new(string), "", anyText), variables: []string{"WEIR_GATE_SECRET"}},
 		{name: "gate-id-header", value: textValue(&c.GateID, "", isField)},
-		{name: "reservation-secret-file", value: textValue(new(string), "", anyText), variables: []string{"WEIR_RESERVATION_SECRET"}},
 	})
 	t.add("tls", "TLS", settings{
 		{name: "tls-cert", value: textValue(&o.tls.Cert, "", anyText), common: true},

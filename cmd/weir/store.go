@@ -88,11 +88,6 @@ func (o *serveOptions) connectStore(log *slog.Logger) (*servedStore, error) {
 	// A policy's when-store-is-down replaces the mode.
 	c.Fallback = fallback.New(s.Engine, fallback.Deny, fallback.Timeout(o.storeTimeout), fallback.Instances(o.instances), fallback.ErrorLog(log))
 	c.Engine, s.fallback = c.Fallback, c.Fallback
-	c.StoreIdentity = func(ctx context.Context) (string, error) {
-		ctx, cancel := context.WithTimeout(ctx, o.storeTimeout)
-		defer cancel()
-		return s.Identity(ctx)
-	}
 	return s, nil
 }
 

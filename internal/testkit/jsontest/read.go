@@ -23,12 +23,12 @@ type Member struct {
 // Valid JSON that Read rejects.
 var (
 	errTwice     = errors.New("a member is given twice")
-	errKind      = errors.New("neither an object nor a string nor a number")
+	errKind      = errors.New("neither an object nor an array nor a string nor a number")
 	errNumber    = errors.New("no whole number of 64 bits")
 	errSurrogate = errors.New("half of a surrogate pair")
 )
 
-// Read returns the value of a text: an Object, a string, or a json.Number that is an
+// Read returns the value of a text: an Object, an array as []any, a string, or a json.Number that is an
 // int64 other than -0.
 func Read(b []byte) (any, error) {
 	if !json.Valid(b) || !utf8.Valid(b) {
@@ -46,6 +46,8 @@ func value(b []byte) (any, error) {
 	switch c := b[0]; {
 	case c == '{':
 		return object(b)
+	case c == '[':
+		return array(b)
 	case c == '"':
 		var s string
 		err := json.Unmarshal(b, &s)
@@ -58,6 +60,23 @@ func value(b []byte) (any, error) {
 		return n, nil
 	}
 	return nil, errKind
+}
+
+// array reads a valid array.
+func array(b []byte) (any, error) {
+	var elements []json.RawMessage
+	if err := json.Unmarshal(b, &elements); err != nil {
+		return nil, err
+	}
+	all := []any{}
+	for _, raw := range elements {
+		v, err := value(raw)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
 }
 
 // object reads a valid object.

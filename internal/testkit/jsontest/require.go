@@ -51,6 +51,13 @@ func Members(v any) Object {
 	return o
 }
 
+// Elements returns the elements of an array.
+func Elements(v any) []any {
+	all, ok := v.([]any)
+	Require(ok, "not an array")
+	return all
+}
+
 // Text returns a string.
 func Text(v any) string {
 	s, ok := v.(string)

@@ -59,10 +59,17 @@ type Rule struct {
 type counts struct {
 	calls    [observe.Protocols][observe.Outcomes]atomic.Int64
 	degraded atomic.Int64
+
+	// Of reservations.
+	opened, settled atomic.Int64
+	expired         atomic.Int64 // settlements and extensions that came too late
 }
 
 // limitCounts are the counters of one limit.
-type limitCounts struct{ denials, warnings atomic.Int64 }
+type limitCounts struct {
+	denials, warnings atomic.Int64
+	blocked           atomic.Int64 // denials that began a block, or by a running one
+}
 
 // Of returns the observer of a rule, nil if it has none.
 func Of(r *enforce.Rule) *Rule {
@@ -118,6 +125,7 @@ func (p *Rule) Observe(c enforce.Call) {
 		p.to.Metrics.Took[via.Protocol].Observe(c.Took.Seconds())
 	}
 	note := observe.Call{Protocol: via.Protocol, Outcome: observe.Error}
+	p.countReservation(&c)
 	switch {
 	case c.Err != nil && IsBadInput(c.Err):
 		return
@@ -129,6 +137,7 @@ func (p *Rule) Observe(c enforce.Call) {
 		}
 		if note.Outcome == observe.Denied || note.Outcome == observe.WouldDeny {
 			note.Limit, note.Key = d.Limit, r.Key
+			note.Blocked = !c.Outcome.Applied.Blocked.IsZero()
 		}
 		if p.record != nil {
 			p.recordCall(&c.Request, &c.Outcome)
@@ -161,9 +170,15 @@ func outcomeOf(op engine.Op, n int64, d *weir.Decision) observe.Outcome {
 		return observe.Refunded
 	case op == engine.Reset:
 		return observe.Reset
+	case op == engine.Block:
+		return observe.Blocked
 	case d.Replayed:
 		return observe.Replayed
-	case n == 0 || op == engine.Peek || op == engine.Count:
+	case op == engine.Settle && d.Granted > 0:
+		return observe.Refunded
+	case op == engine.Settle, op == engine.Extend && n == 0:
+		return observe.Recorded
+	case n == 0 || op == engine.Peek || op == engine.Probe || op == engine.Count:
 		return observe.Peeked
 	case op == engine.Record:
 		return observe.Recorded
@@ -175,6 +190,20 @@ func outcomeOf(op engine.Op, n int64, d *weir.Decision) observe.Outcome {
 		return observe.Partial
 	}
 	return observe.Allowed
+}
+
+// countReservation counts an opened or settled reservation, and a call for one that came too late.
+func (p *Rule) countReservation(c *enforce.Call) {
+	op, d := c.Request.Op, &c.Outcome.Decision
+	switch {
+	case errors.Is(c.Err, weir.ErrExpired):
+		p.expired.Add(1)
+	case c.Err != nil || d.Replayed:
+	case op == engine.Settle:
+		p.settled.Add(1)
+	case op == engine.Attempt && c.Outcome.Reserved.Units > 0:
+		p.opened.Add(1)
+	}
 }
 
 // Note counts a call.
@@ -191,6 +220,9 @@ func (p *Rule) Note(c observe.Call) {
 	}
 	if i := p.rule.Compiled.LimitNamed(c.Limit); i >= 0 && c.Outcome == observe.Denied {
 		p.limits[i].denials.Add(1)
+		if c.Blocked {
+			p.limits[i].blocked.Add(1)
+		}
 	}
 	if p.Top != nil {
 		p.Top.Add(c.Key, time.Now().UnixMicro()) // by the clock of this process; the store may have another
@@ -228,30 +260,27 @@ func (p *Rule) recordCall(r *enforce.Request, o *enforce.Outcome) {
 	if o.Applied.Shadow {
 		d = &o.Applied.Would
 	}
-	switch outcomeOf(r.Op, r.N, d) {
-	case observe.Peeked, observe.Replayed:
-	case observe.Reset:
-		p.record.Reset(r, p.rule.ResetRules(r).Dimensions)
-	case observe.Refunded:
+	outcome := outcomeOf(r.Op, r.N, d)
+	switch {
+	case r.Op == engine.Probe && !d.Allowed: // it may have begun a block, as a denied attempt does
+		attempt := *r
+		attempt.Op = engine.Attempt
+		p.record.Decided(&attempt, d)
+	case outcome == observe.Peeked || outcome == observe.Replayed:
+	case r.Op == engine.Reset || r.Op == engine.Block:
+		p.record.Changed(r, d.At, p.rule.ResetRules(r).Dimensions)
+	case r.Op == engine.Settle:
+		p.record.Settled(r, d, o.Reserved.Actual)
+	case r.Op == engine.Extend:
+		p.record.Extended(r, d)
+	case r.Op == engine.Refund:
 		if d.Granted > 0 {
 			p.record.Refunded(&r.Target, r.From.UnixMicro(), r.N, r.ID)
 		}
+	case o.Reservation != nil:
+		p.record.Opened(r, d, o.Reservation.ID(), r.TTL)
 	default:
 		p.record.Decided(r, d)
-	}
-}
-
-// RecordSettlement records the correction of a grant at an instant: refunded units, or
-// units above those granted. id names the correction.
-func (p *Rule) RecordSettlement(t *enforce.Target, granted, refunded, above int64, id string) {
-	if p == nil {
-		return
-	}
-	if refunded > 0 {
-		p.record.Refunded(t, granted, refunded, id)
-	}
-	if above > 0 {
-		p.record.Recorded(t, above, id)
 	}
 }
 
@@ -308,10 +337,31 @@ func (o *Observer) AddMetrics(inForce func() []*enforce.Rule) {
 				}
 			}
 		}))
+	m.Table("weir_blocked_denials_total", "Denied attempts that began a block of the binding limit, or met a running one.", []string{"policy", "limit"},
+		each(func(p *Rule, yield func(metrics.Row)) {
+			for i, l := range p.rule.Compiled.Limits {
+				if n := p.limits[i].blocked.Load(); n > 0 || l.Block > 0 {
+					yield(metrics.Row{Labels: []string{p.rule.Name, l.Name}, N: n})
+				}
+			}
+		}))
+	m.Table("weir_reservations_total", "Reservations that were opened and settled, and settlements and extensions that came too late (expired).", []string{"policy", "event"},
+		each((*Rule).reservationRows))
 	m.Table("weir_degraded_decisions_total", "Decisions without the store, by when-store-is-down.", []string{"policy"},
 		each(func(p *Rule, yield func(metrics.Row)) {
 			yield(metrics.Row{Labels: []string{p.rule.Name}, N: p.degraded.Load()})
 		}))
+}
+
+// reservationRows yields the events of reservations, for a policy that has had one.
+func (p *Rule) reservationRows(yield func(metrics.Row)) {
+	opened, settled, expired := &p.opened, &p.settled, &p.expired
+	if opened.Load()+settled.Load()+expired.Load() == 0 {
+		return
+	}
+	for event, n := range map[string]*atomic.Int64{"opened": opened, "settled": settled, "expired": expired} {
+		yield(metrics.Row{Labels: []string{p.rule.Name, event}, N: n.Load()})
+	}
 }
 
 // callRows yields the calls. The usual outcomes are always present, so that a rate has a

@@ -84,5 +84,6 @@ func Fail(err error, badInputs *atomic.Int64, log *observe.Log) Failure {
 
 // IsBadInput reports whether err concerns the request, not the store.
 func IsBadInput(err error) bool {
-	return errors.As(err, new(*Problem)) || answer.IsBadInput(err)
+	concernsReservation := errors.Is(err, weir.ErrSettled) || errors.Is(err, weir.ErrExpired)
+	return concernsReservation || errors.As(err, new(*Problem)) || answer.IsBadInput(err)
 }

@@ -44,6 +44,7 @@ const (
 	Recorded                 // units were added without a decision
 	Refunded                 // units were taken back
 	Reset                    // histories were dropped
+	Blocked                  // an operator blocked a key, or released it
 	WouldDeny                // a shadow policy would have denied an attempt
 	Replayed                 // a retry with an idempotency key was charged nothing
 	Outcomes  = iota
@@ -51,7 +52,7 @@ const (
 
 // String returns the name in metrics and traces.
 func (o Outcome) String() string {
-	return [Outcomes]string{"allowed", "partial", "denied", "error", "peeked", "recorded", "refunded", "reset", "would_deny", "replayed"}[o]
+	return [Outcomes]string{"allowed", "partial", "denied", "error", "peeked", "recorded", "refunded", "reset", "blocked", "would_deny", "replayed"}[o]
 }
 
 // Call is a call for a policy with its outcome.
@@ -60,6 +61,7 @@ type Call struct {
 	Outcome  Outcome
 	Degraded bool     // a fallback answered
 	Limit    string   // the binding limit of a denial, also by a shadow policy
+	Blocked  bool     // a block runs after such a denial
 	Key      weir.Key // the key of such a denial, valid during the call only
 }
 

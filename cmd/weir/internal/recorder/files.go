@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/clientaddr"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/keyenc"
@@ -288,6 +289,12 @@ func (w *writer) appendLine(b []byte, c *call) []byte {
 	}
 	if c.plan != "" {
 		w.line.Key = append(w.line.Key, enforce.Pair{Name: c.of.planBy, Value: c.plan})
+	}
+	switch c.op {
+	case engine.Attempt:
+		w.line.TTL = c.span
+	case engine.Block:
+		w.line.For = c.span
 	}
 	if id := c.data[c.key:]; len(id) > 0 {
 		w.line.ID = w.hash("", id)

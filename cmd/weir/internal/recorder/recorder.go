@@ -90,7 +90,8 @@ type call struct {
 	plan        string
 	op          engine.Op
 	rank        uint8
-	limit       string // of a reset that names limits, one of them
+	limit       string // of a reset or a block that names limits, one of them
+	span        int64  // microseconds: the life of a reservation that the call opened, or a block
 }
 
 // Open opens the file and starts the writer. Older files are renamed first, so that each
@@ -244,9 +245,27 @@ func (p *Policy) Decided(r *enforce.Request, d *weir.Decision) {
 	p.add(&r.Target, c, "")
 }
 
-// Recorded records n units that a settlement added now, once for the id.
-func (p *Policy) Recorded(t *enforce.Target, n int64, id string) {
-	p.add(t, call{n: n, op: engine.Record}, id)
+// Opened records an attempt that opened a reservation of an id, for a time to live.
+func (p *Policy) Opened(r *enforce.Request, d *weir.Decision, id string, ttl time.Duration) {
+	c := call{at: d.At.UnixMicro(), n: r.N, op: r.Op, rank: granted, span: ttl.Microseconds()}
+	if d.Granted < r.N {
+		c.rank = grantedInPart
+	}
+	p.add(&r.Target, c, id)
+}
+
+// Settled records the settlement of the reservation r.ID with n units.
+func (p *Policy) Settled(r *enforce.Request, d *weir.Decision, n int64) {
+	p.add(&r.Target, call{at: d.At.UnixMicro(), n: n, op: engine.Settle, rank: granted}, r.ID)
+}
+
+// Extended records an extension of the reservation r.ID, which its decision may have denied.
+func (p *Policy) Extended(r *enforce.Request, d *weir.Decision) {
+	c := call{at: d.At.UnixMicro(), n: r.N, op: engine.Extend, rank: granted}
+	if !d.Allowed {
+		c.rank = denied
+	}
+	p.add(&r.Target, c, r.ID)
 }
 
 // Refunded records a refund, now, of up to n units of the grant at an instant in
@@ -257,9 +276,9 @@ func (p *Policy) Refunded(t *enforce.Target, granted, n int64, id string) {
 	}
 }
 
-// Reset records a reset now, with a key of these dimensions. One that names limits has a line
-// for each. The strings of r are not kept.
-func (p *Policy) Reset(r *enforce.Request, dimensions []string) {
+// Changed records a reset now, or a block at an instant, with a key of these dimensions. One that
+// names limits has a line for each. The strings of r are not kept.
+func (p *Policy) Changed(r *enforce.Request, at time.Time, dimensions []string) {
 	var t enforce.Target
 	for _, name := range p.dimensions {
 		value := "" // the named limits do not count by it
@@ -268,11 +287,16 @@ func (p *Policy) Reset(r *enforce.Request, dimensions []string) {
 		}
 		t.Key.Append(value)
 	}
+	c := call{n: 1, op: r.Op, span: r.For.Microseconds()}
+	if r.Op == engine.Block {
+		c.at = at.UnixMicro()
+	}
 	if len(r.Limits) == 0 {
-		p.add(&t, call{n: 1, op: engine.Reset}, "")
+		p.add(&t, c, "")
 	}
 	for _, limit := range r.Limits {
-		p.add(&t, call{n: 1, op: engine.Reset, limit: strings.Clone(limit)}, "")
+		c.limit = strings.Clone(limit)
+		p.add(&t, c, "")
 	}
 }
 

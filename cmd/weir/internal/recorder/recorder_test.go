@@ -109,6 +109,11 @@ func grantAt(us int64) *weir.Decision {
 	return &weir.Decision{Allowed: true, Granted: weir.MaxUnits, At: time.UnixMicro(us)}
 }
 
+// grantOf returns the decision of a grant of n units.
+func grantOf(n, us int64) *weir.Decision {
+	return &weir.Decision{Allowed: true, Granted: n, At: time.UnixMicro(us)}
+}
+
 // TestReplayOfHashedAddressesAgrees: a trace shows the network of an override in place of an
 // address, so that a replay finds the same override.
 func TestReplayOfHashedAddressesAgrees(t *testing.T) {
@@ -160,9 +165,15 @@ func TestCallsAreWrittenInOrder(t *testing.T) {
 		whole := attempt(1, "q\"\\\n\xff").Target
 		p.Refunded(&whole, 30, 2, "x")
 		p.Refunded(&whole, engine.Oldest, 2, "") // has no instant
-		p.Reset(&enforce.Request{Target: attempt(1, "b").Target}, []string{"ip"})
+		b := attempt(1, "b").Target
+		p.Changed(&enforce.Request{Op: engine.Reset, Target: attempt(1, "b").Target}, time.Time{}, []string{"ip"})
+		p.Changed(&enforce.Request{Op: engine.Block, Target: b, For: time.Minute}, time.UnixMicro(3500020), []string{"ip"})
+		p.Opened(&enforce.Request{Target: b, N: 9}, grantOf(9, 3500030), "use", 5*time.Millisecond)
+		p.Extended(&enforce.Request{Target: b, N: 2, ID: "use"}, grantOf(2, 3500040))
+		p.Settled(&enforce.Request{Target: b, N: engine.AllUnits, ID: "use"}, grantOf(10, 3500050), 1)
 		r.Close()
 		got := lines(t, path)
+		id := r.writer.hash("", []byte("use"))
 		want := []string{
 			`{"trace":1,"sample":1,"keys":"plain","dropped":0}`,
 			`{"at_us":10,"policy":"search","key":{"ip":"a"}}`,
@@ -172,11 +183,15 @@ func TestCallsAreWrittenInOrder(t *testing.T) {
 			`{"at_us":50,"policy":"search","key":{"ip":"late\"\\\n"},"n":7}`,
 			`{"at_us":3500010,"policy":"search","key":{"ip":"` + r.writer.hash("ip", []byte("q\"\\\n\xff")) + `"},"n":2,"op":"refund","granted_at_us":30,"id":"` + r.writer.hash("", []byte("x")) + `"}`,
 			`{"at_us":3500010,"policy":"search","key":{"ip":"b"},"op":"reset"}`,
+			`{"at_us":3500020,"policy":"search","key":{"ip":"b"},"op":"block","for_us":60000000}`,
+			`{"at_us":3500030,"policy":"search","key":{"ip":"b"},"n":9,"id":"` + id + `","ttl_us":5000}`,
+			`{"at_us":3500040,"policy":"search","key":{"ip":"b"},"n":2,"op":"extend","id":"` + id + `"}`,
+			`{"at_us":3500050,"policy":"search","key":{"ip":"b"},"n":1,"op":"settle","id":"` + id + `"}`,
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
-		if r.Written.Load() != 7 || r.Dropped.Load() != 0 || r.Failed.Load() != 0 {
+		if r.Written.Load() != 11 || r.Dropped.Load() != 0 || r.Failed.Load() != 0 {
 			t.Errorf("written %d, dropped %d, failed %d", r.Written.Load(), r.Dropped.Load(), r.Failed.Load())
 		}
 	})
@@ -187,9 +202,9 @@ func TestCallsAreWrittenInOrder(t *testing.T) {
 func TestResetsNameTheirLimits(t *testing.T) {
 	trace := record(t, Config{Plain: true}, "api", func(p *Policy) {
 		both := []string{"tenant", "user"}
-		p.Reset(&enforce.Request{Target: attempt(1, "t", "u").Target}, both)
-		p.Reset(&enforce.Request{Target: attempt(1, "t").Target, Limits: []string{"tenant"}}, both[:1])
-		p.Reset(&enforce.Request{Target: attempt(1, "t", "u").Target, Limits: []string{"tenant", "user"}}, both)
+		p.Changed(&enforce.Request{Op: engine.Reset, Target: attempt(1, "t", "u").Target}, time.Time{}, both)
+		p.Changed(&enforce.Request{Op: engine.Reset, Target: attempt(1, "t").Target, Limits: []string{"tenant"}}, time.Time{}, both[:1])
+		p.Changed(&enforce.Request{Op: engine.Reset, Target: attempt(1, "t", "u").Target, Limits: []string{"tenant", "user"}}, time.Time{}, both)
 	})
 	want := []string{
 		`"policy":"api","key":{"tenant":"t","user":"u"},"op":"reset"}`,
@@ -203,8 +218,8 @@ func TestResetsNameTheirLimits(t *testing.T) {
 		}
 	}
 	sampled := record(t, Config{Sample: 1 << 30}, "apart", func(p *Policy) {
-		p.Reset(&enforce.Request{Target: attempt(1, "u", "i").Target, Limits: []string{"ip"}}, []string{"user", "ip"})
-		p.Reset(&enforce.Request{Target: attempt(1, "i").Target, Limits: []string{"ip"}}, []string{"ip"})
+		p.Changed(&enforce.Request{Op: engine.Reset, Target: attempt(1, "u", "i").Target, Limits: []string{"ip"}}, time.Time{}, []string{"user", "ip"})
+		p.Changed(&enforce.Request{Op: engine.Reset, Target: attempt(1, "i").Target, Limits: []string{"ip"}}, time.Time{}, []string{"ip"})
 	})
 	if len(trace) != 1+len(want) || len(sampled) != 2 {
 		t.Errorf("%d and %d lines, want %d and 2", len(trace), len(sampled), 1+len(want))

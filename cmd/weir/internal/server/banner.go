@@ -61,7 +61,7 @@ func (s *Server) Banner(w io.Writer) error {
 	if c := s.rules.Load(); c != nil {
 		fmt.Fprintf(t, "  envoy\t%s: %d domains, %d rules, %s windows\n", c.Source, len(c.Domains), c.Rules(), s.config.EnvoyOptions.Windows)
 	}
-	fmt.Fprintf(t, "  decide\tPOST /v1/check, /v1/checks, /v1/peek, /v1/count, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release, /v1/extend; DELETE /v1/keys/{policy}\n")
+	fmt.Fprintf(t, "  decide\tPOST /v1/check, /v1/checks, /v1/peek, /v1/count, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release, /v1/extend, /v1/block; DELETE /v1/keys/{policy}\n")
 	fmt.Fprintf(t, "  proxies\tANY /gate/{policy}?dimension=value\n")
 	fmt.Fprintf(t, "  look\tGET /v1/policies, /v1/top, /readyz, /livez, /metrics, /openapi.json\n")
 	t.Flush() // to a buffer, which takes everything

@@ -226,7 +226,7 @@ func statusOf(t *testing.T, c net.Conn) int {
 }
 
 // bodied are the paths that read a body.
-var bodied = []string{"/v1/check", "/v1/checks", "/v1/peek", "/v1/count", "/v1/record", "/v1/refund", "/v1/reserve", "/v1/settle", "/v1/release"}
+var bodied = []string{"/v1/check", "/v1/checks", "/v1/peek", "/v1/count", "/v1/record", "/v1/refund", "/v1/reserve", "/v1/settle", "/v1/release", "/v1/extend", "/v1/block"}
 
 // TestBodiesAreBounded: a body that is too long by its Content-Length is rejected before
 // a byte of it arrives, and so is one of a caller without the token, or of a reset. Another call that

@@ -195,7 +195,7 @@ func TestUnauthorizedRedisCommandsAreCounted(t *testing.T) {
 // all answers.
 func askRESP(t *testing.T, s *Server, commands ...string) string {
 	t.Helper()
-	server := resp.New(resp.Config{Policies: s.set, Reservations: s.reservations, Capacity: s.capacity, Errors: s.errors})
+	server := resp.New(resp.Config{Policies: s.set, Capacity: s.capacity, Errors: s.errors})
 	ours, theirs := net.Pipe()
 	l := make(pipe, 1)
 	l <- theirs
@@ -260,7 +260,7 @@ func TestRedisClientsNeedTheToken(t *testing.T) {
 		{"the token", func(c *Config) { c.Auth.Token = secret(t, tokenWord) }, []string{"AUTH " + tokenWord, "WEIR.PEEK search ip=1", "WEIR.RESET search ip=1"}, "+*9*2*1*0"},
 		{"another token", func(c *Config) { c.Auth.Token = secret(t, tokenWord) }, []string{"AUTH " + gateWord, "WEIR.PEEK search ip=1"}, "-WRONGPASS-NOAUTH"},
 		{"two tokens", func(c *Config) { c.Auth.Token, c.Auth.Admin = secret(t, tokenWord), secret(t, adminWord) },
-			[]string{"AUTH " + tokenWord, "WEIR.RESET search ip=1", "AUTH " + adminWord, "WEIR.RESET search ip=1"}, "+-NOPERM+*2*1*0"},
+			[]string{"AUTH " + tokenWord, "WEIR.RESET search ip=1", "WEIR.BLOCK search ip=1 0", "AUTH " + adminWord, "WEIR.RESET search ip=1", "WEIR.BLOCK search ip=1 0"}, "+-NOPERM-NOPERM+*2*1*0*2*1"},
 		{"the operators' alone", func(c *Config) { c.Auth.Token, c.Auth.Admin = secret(t, tokenWord), secret(t, adminWord) },
 			[]string{"AUTH " + adminWord, "WEIR.PEEK search ip=1"}, "+-NOAUTH"},
 		{"operators elsewhere", func(c *Config) { c.AdminListen = "127.0.0.1:0" }, []string{"WEIR.PEEK search ip=1", "WEIR.RESET search ip=1"}, "*9-NOPERM"},

@@ -39,6 +39,7 @@ func everything(t *testing.T) []string {
 		c.Recorder = record
 		c.RESPListen, c.GRPCListen, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 		c.Policies.Definition("search").WarnPercents = []int{80}
+		c.Policies.Definition("search").Limits[0].Block = time.Hour
 	})
 	store, _ := newServer(t, fallback.New(down{}, fallback.Allow), func(c *Config) { c.Envoy, c.Tracer = rules, new(spans) })
 	engine := must.Get(weirdisk.Open(t.TempDir()))(t)
@@ -47,6 +48,7 @@ func everything(t *testing.T) []string {
 	var pages []string
 	for _, s := range []*Server{memory, store, disk} {
 		ask(s, "POST", "/v1/check", searchBody)
+		ask(s, "POST", "/v1/reserve", `{"policy":"sms","key":{"phone":"+1"}}`)
 		ask(s, "GET", "/gate/search?ip=1", "")
 		askEnvoy(t, s, t.Context(), "search", "ip=1")
 		on := s.main

@@ -210,7 +210,7 @@ func TestBannerNamesListenersAndCalls(t *testing.T) {
     batch   4 per minute
     odd     2 per minute per n per deny per key.x
     wide    2 per minute per a per b per c per d per e per f
-  decide    POST /v1/check, /v1/checks, /v1/peek, /v1/count, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release, /v1/extend; DELETE /v1/keys/{policy}
+  decide    POST /v1/check, /v1/checks, /v1/peek, /v1/count, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release, /v1/extend, /v1/block; DELETE /v1/keys/{policy}
   proxies   ANY /gate/{policy}?dimension=value
   look      GET /v1/policies, /v1/top, /readyz, /livez, /metrics, /openapi.json
 `

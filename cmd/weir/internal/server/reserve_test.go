@@ -11,24 +11,23 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// reserveBy makes a reservation and returns its id.
-func reserveBy(t *testing.T, s *Server, body string) (id string) {
+// reserveBy makes a reservation and returns its name.
+func reserveBy(t *testing.T, s *Server, body string) (name string) {
 	t.Helper()
-	return play(t, s, "POST /v1/reserve "+body+` => 200 …"reservation":"$id"…`)["id"]
+	return play(t, s, "POST /v1/reserve "+body+` => 200 …"reservation":"$name"…`)["name"]
 }
 
-func settleBody(id string, actual int) string {
-	return fmt.Sprintf(`{"reservation":%q,"actual":%d}`, id, actual)
+func settleBody(name string, actual int) string {
+	return fmt.Sprintf(`{"reservation":%q,"actual":%d}`, name, actual)
 }
-
-// sharedSecret is the secret of servers that settle each other's reservations.
-func sharedSecret(c *Config) { c.ReservationSecret = "a secret that both servers know" }
 
 const smsReserve = `{"policy":"sms","key":{"phone":"+1"},"n":6}`
 
@@ -38,54 +37,174 @@ func wantLeft(t *testing.T, s *Server, n int) {
 	play(t, s, fmt.Sprintf(`POST /v1/peek {"policy":"sms","key":{"phone":"+1"}} => 200 …"remaining":%d,…`, n))
 }
 
-// TestReservationsAreOfOneStore: a server with the same secret on another store rejects
-// a reservation, over HTTP and RESP, and changes nothing.
-func TestReservationsAreOfOneStore(t *testing.T) {
-	first, _ := newServer(t, weir.NewMemory(), sharedSecret)
-	second, _ := newServer(t, weir.NewMemory(), sharedSecret)
-	for _, body := range []string{smsReserve, `{"policy":"sms","key":{"phone":"+1"},"n":4,"id":"an operation"}`} {
-		id := reserveBy(t, first, body)
-		play(t, second, `
-			let id `+id+`
-			POST /v1/settle {"reservation":"$id","actual":9} => 404 …another store…nothing was changed…
-			POST /v1/release {"reservation":"$id"} => 404 …another store…nothing was changed…
-			WEIR.SETTLE $id 9 => -ERR the reservation was made on another store…
-		`)
-		play(t, first, "POST /v1/settle "+settleBody(id, 1)+" => 200 …")
-	}
-	wantLeft(t, first, 8)
-	wantLeft(t, second, 10)
+// tally is an engine that counts its calls.
+type tally struct {
+	engine.Engine
+	calls int
 }
 
-// TestReservationsFollowTheStoresIdentity: while the store does not answer, its last
-// known identity is used. A store without its data rejects older reservations. Without an
-// identity no reservation is made.
-func TestReservationsFollowTheStoresIdentity(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var id string
-		var away error
-		s, _ := newServer(t, nil, func(c *Config) {
-			c.StoreIdentity = func(context.Context) (string, error) { return id, away }
-		})
-		settled := func(when, id string, want int) {
-			t.Helper()
-			play(t, s, fmt.Sprintf("# %s\nPOST /v1/release {\"reservation\":%q} => %d …", when, id, want))
+func (c *tally) Do(ctx context.Context, calls []engine.Call) {
+	c.calls += len(calls)
+	c.Engine.Do(ctx, calls)
+}
+
+// TestEachRequestOfAReservationIsOneCall: on HTTP and RESP, a reservation, its extension, with and
+// without units, and its settlement are one call of the engine each. So is an operator's block.
+func TestEachRequestOfAReservationIsOneCall(t *testing.T) {
+	e := &tally{Engine: weir.NewMemory()}
+	s, _ := newServer(t, e, withRESP)
+	start(t, s)
+	one := func(script string) map[string]string {
+		t.Helper()
+		e.calls = 0
+		got := play(t, s, script)
+		if e.calls != 1 {
+			t.Errorf("%s took %d calls of the engine, want 1", script, e.calls)
 		}
-		away = weir.ErrUnavailable
-		for range 30 {
-			play(t, s, `POST /v1/reserve {"policy":"batch","n":1} => 503 …`)
+		return got
+	}
+	name := one(`POST /v1/reserve ` + smsReserve + ` => 200 …"reservation":"$name"…`)["name"]
+	one(`POST /v1/extend {"reservation":"` + name + `"} => 200 {"policy":"sms","reservation":"` + name + `","reserved":6,"expires_at":"…"}`)
+	one(`POST /v1/extend {"reservation":"` + name + `","n":2,"reserved":6} => 200 …"reserved":8,…`)
+	one(`POST /v1/extend {"reservation":"` + name + `","n":2,"reserved":6} => 200 …"reserved":8,…`)
+	one(`POST /v1/extend {"reservation":"` + name + `","n":9} => 429 {"allowed":false,"policy":"sms","granted":0,"remaining":2,…`)
+	one(`POST /v1/settle ` + settleBody(name, 7) + ` => 200 {"policy":"sms","reserved":8,"actual":7,"refunded":1,"recorded":0}`)
+	one(`POST /v1/settle ` + settleBody(name, 7) + ` => 200 {"policy":"sms","reserved":8,"actual":7,"refunded":1,"recorded":0}`)
+	one(`POST /v1/settle ` + settleBody(name, 6) + ` => 409 …settled already…nothing was changed…`)
+	wantLeft(t, s, 3)
+	name = one(`WEIR.RESERVE sms phone=+2 6 => *11 :1 :6 :4 … :0 :0 $… $name :…`)["name"]
+	one(`WEIR.EXTEND ` + name + ` 2 6 => *11 :1 :2 :2 … :8 …`)
+	one(`WEIR.EXTEND ` + name + ` 9 => *11 :0 :0 :2 … :8 …`)
+	one(`WEIR.SETTLE ` + name + ` 9 => *4 :8 :9 :0 :1`)
+	one(`POST /v1/block {"policy":"sms","key":{"phone":"+2"},"for_ms":60000} => 200 {"policy":"sms","limits":["limit"],"blocked_until":"…"}`)
+	one(`WEIR.BLOCK sms phone=+2 0 => *2 *1 $5 limit :0`)
+}
+
+// TestReservationsSettleOnce settles a reservation many times at once, on two servers
+// with one store. An equal settlement gets the same answer; another number is rejected.
+func TestReservationsSettleOnce(t *testing.T) {
+	for _, c := range []struct{ actual, refunded, recorded, left int }{{5, 1, 0, 5}, {8, 0, 2, 2}, {0, 6, 0, 10}, {6, 0, 0, 4}} {
+		store := weir.NewMemory()
+		first, _ := newServer(t, store)
+		second, _ := newServer(t, store)
+		name := reserveBy(t, first, smsReserve)
+		want := fmt.Sprintf(`{"policy":"sms","reserved":6,"actual":%d,"refunded":%d,"recorded":%d}`, c.actual, c.refunded, c.recorded)
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				if r := ask([]*Server{first, second}[i%2], "POST", "/v1/settle", settleBody(name, c.actual)); r.status != 200 || r.body != want+"\n" {
+					t.Errorf("%d %s, want %s", r.status, r.body, want)
+				}
+			})
 		}
-		play(t, s, `POST /v1/peek {"policy":"batch","n":4} => 200 …"allowed":true…`)
-		id, away = "first", nil
-		a, b := reserveBy(t, s, smsReserve), reserveBy(t, s, `{"policy":"sms","key":{"phone":"+2"}}`)
-		away = weir.ErrUnavailable
-		time.Sleep(20 * time.Second)
-		settled("away for a while", a, 200)
-		id, away = "second", nil
-		time.Sleep(20 * time.Second)
-		settled("after its data was lost", b, 404)
-		settled("made since", reserveBy(t, s, `{"policy":"sms","key":{"phone":"+3"}}`), 200)
+		all.Wait()
+		play(t, first, "POST /v1/settle "+settleBody(name, 7)+" => 409 …settled already…")
+		wantLeft(t, second, c.left)
+	}
+}
+
+// TestReservationsOfAnID: a retry with an id returns the same reservation, and its name holds
+// nothing that another server on the store would not know.
+func TestReservationsOfAnID(t *testing.T) {
+	store := weir.NewMemory()
+	first, _ := newServer(t, store)
+	second, _ := newServer(t, store)
+	const body = `{"policy":"sms","key":{"phone":"+1"},"n":6,"id":"order 1"}`
+	name := reserveBy(t, first, body)
+	play(t, second, `
+		POST /v1/reserve `+body+` => 200 …"replayed":true…"reservation":"`+name+`"…
+		POST /v1/reserve {"policy":"sms","key":{"phone":"+1"},"n":5,"id":"order 1"} => 400 …
+		POST /v1/settle `+settleBody(name, 1)+` => 200 …
+		POST /v1/reserve `+body+` => 200 …"replayed":true…"reservation":"`+name+`"…
+		POST /v1/reserve {"policy":"sms","key":{"phone":"+1"},"n":0} => 200 {"allowed":true,…
+		! "reservation"
+		WEIR.RESERVE sms phone=+1 0 => *11 :1 … $0  :0
+	`)
+	wantLeft(t, first, 9)
+	made := reserve.Name{Policy: "sms", ID: "order 1", Pairs: enforce.Pairs{{Name: "phone", Value: "+1"}}}
+	if name != made.String() {
+		t.Errorf("the name is %s, want that of policy, key and id, %s", name, made)
+	}
+	if a, b := reserveBy(t, first, smsReserve[:len(smsReserve)-2]+"1}"), reserveBy(t, first, smsReserve[:len(smsReserve)-2]+"1}"); a == b {
+		t.Errorf("two reservations without an id have the name %s", a)
+	}
+}
+
+// TestMalformedReservations: a text that is no name is bad input. One of an unknown reservation, of
+// a removed policy, or of one that counts by other dimensions, is gone. Nothing changes.
+func TestMalformedReservations(t *testing.T) {
+	s, _ := newServer(t, nil)
+	name := reserveBy(t, s, smsReserve)
+	for _, bad := range []string{"", "AQID", "not base64!", name + "A", name + "=", name[:len(name)-2], "B" + name[1:], name + "\\n"} {
+		for _, path := range []string{"/v1/settle", "/v1/release", "/v1/extend"} {
+			r := ask(s, "POST", path, `{"reservation":"`+bad+`"}`)
+			wantProblem(t, path+" "+bad, r, 400, "the reservation is malformed")
+		}
+		if !strings.ContainsAny(bad, " \\") && bad != "" {
+			play(t, s, "WEIR.SETTLE "+bad+" => -ERR the reservation is malformed…")
+		}
+	}
+	named := func(policy, phone, id string) string {
+		return reserve.Name{Policy: policy, ID: id, Pairs: enforce.Pairs{{Name: "phone", Value: phone}}}.String()
+	}
+	for _, gone := range []string{named("sms", "+1", "another"), named("sms", "+2", "another"), named("mail", "+1", "x"), named("search", "+1", "x")} {
+		for _, path := range []string{"/v1/settle", "/v1/extend"} {
+			if r := ask(s, "POST", path, tokenBody(gone)); r.status != 410 {
+				t.Errorf("%s: %d %s, want 410", gone, r.status, r.body)
+			}
+		}
+	}
+	wantLeft(t, s, 4)
+	play(t, s, `
+		let name `+name+`
+		reload sms: {limit: 10 messages per day per phone per sender}
+		POST /v1/settle {"reservation":"$name","actual":0} => 410 …other dimensions…
+		reload fresh: {limit: 1 per minute}
+		POST /v1/settle {"reservation":"$name","actual":0} => 410 …no policy "sms"…
+		# under other numbers
+		reload sms: {limit: 20 messages per day per phone}
+		POST /v1/settle {"reservation":"$name","actual":1} => 200 …
+		POST /v1/peek {"policy":"sms","key":{"phone":"+1"}} => 200 …"remaining":19,…
+	`)
+}
+
+// TestReservationsFollowPlans: the value that chose a plan is part of the name. Without the plans
+// of its policy, a reservation is settled by the policy's own numbers.
+func TestReservationsFollowPlans(t *testing.T) {
+	s, _ := newServer(t, nil, func(c *Config) {
+		c.Policies = parsed(t, "  model: {limit: 10 per day per tenant, plan-by: plan, plans: {pro: 50 per day}}\n")
 	})
+	play(t, s, `
+		POST /v1/reserve {"policy":"model","key":{"tenant":"a","plan":"pro"},"n":20} => 200 …"remaining":30,…"reservation":"$a"…
+		POST /v1/reserve {"policy":"model","key":{"plan":"pro","tenant":"b"},"n":20} => 200 …"remaining":30,…"reservation":"$b"…
+		POST /v1/extend {"reservation":"$a","n":30,"reserved":20} => 200 …"reserved":50,…
+		POST /v1/settle {"reservation":"$a","actual":25} => 200 …"refunded":25,…
+		POST /v1/peek {"policy":"model","key":{"tenant":"a","plan":"pro"}} => 200 …"remaining":25,…
+		reload model: {limit: 10 per day per tenant}
+		POST /v1/extend {"reservation":"$b","n":1} => 429 …
+		POST /v1/settle {"reservation":"$b","actual":5} => 200 …"refunded":15,…
+		POST /v1/peek {"policy":"model","key":{"tenant":"b"}} => 200 …"remaining":5,…
+	`)
+}
+
+// TestReservationsOfShadows: a shadow allows what it would deny. Such a reservation holds nothing,
+// and its calls succeed and change nothing. Others are as if they were enforced.
+func TestReservationsOfShadows(t *testing.T) {
+	s, _ := newServer(t, nil, func(c *Config) {
+		c.Policies = parsed(t, "  trial: {limits: {day: 10 per day, running: \"2 at once, for at most 30s\"}, shadow: true}\n  reported: {limit: 5 per day, count: reported}\n")
+	})
+	play(t, s, `
+		POST /v1/reserve {"policy":"trial","n":2} => 200 …"reservation":"$a"…"held_until":…
+		POST /v1/reserve {"policy":"trial","n":2} => 200 {"allowed":true,…"would":{"allowed":false,…"reservation":"$b"…"held_until":…
+		POST /v1/extend {"reservation":"$b","n":3} => 200 …"reserved":0,…"held_until":…
+		POST /v1/settle {"reservation":"$b","actual":5} => 200 {"policy":"trial","reserved":0,"actual":5,"refunded":0,"recorded":0}
+		POST /v1/settle {"reservation":"$b"} => 200 {"policy":"trial","reserved":0,"actual":0,"refunded":0,"recorded":0}
+		POST /v1/extend {"reservation":"$a","n":9} => 200 …"reserved":2,…
+		POST /v1/settle {"reservation":"$a","actual":1} => 200 {"policy":"trial","reserved":2,"actual":1,"refunded":1,"recorded":0}
+		POST /v1/peek {"policy":"trial"} => 200 …"used":1,…"used":0,…
+		POST /v1/reserve {"policy":"reported"} => 400 …counts reported units…
+		WEIR.RESERVE reported => -ERR …counts reported units…
+	`)
 }
 
 // early is an engine whose clock is an hour ahead of this process's.
@@ -99,7 +218,7 @@ func (e early) Do(ctx context.Context, calls []engine.Call) {
 }
 
 // TestReservationsExpireByTheStoresClock: where the store's clock is ahead, a settlement that comes
-// too late stays one, and is no earlier settlement of another.
+// too late stays one.
 func TestReservationsExpireByTheStoresClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newServer(t, early{weir.NewMemory()})
@@ -111,92 +230,38 @@ func TestReservationsExpireByTheStoresClock(t *testing.T) {
 			sleep 5s
 			POST /v1/settle {"reservation":"$settled","actual":1} => 409 …
 			3 times POST /v1/settle {"reservation":"$late","actual":1} => 410 …its 6 units stay…
-			3 times POST /v1/settle {"reservation":"$late","actual":2} => 410 …its 6 units stay…
+			POST /v1/settle {"reservation":"$late","actual":2} => 410 …its 6 units stay…
 			POST /v1/release {"reservation":"$late"} => 410 …its 6 units stay…
 			POST /v1/settle {"reservation":"$late"} => 410 …its 6 units stay…
+			POST /v1/extend {"reservation":"$late"} => 410 …its 6 units stay…
 		`)
 		wantLeft(t, s, 4)
 	})
 }
 
-// TestReservationsSettleOnce settles a reservation many times at once, on two servers
-// with one store. An equal settlement gets the same answer; another number is rejected.
-func TestReservationsSettleOnce(t *testing.T) {
-	for _, c := range []struct{ actual, refunded, recorded, left int }{{5, 1, 0, 5}, {8, 0, 2, 2}, {0, 6, 0, 10}, {6, 0, 0, 4}} {
-		store := weir.NewMemory()
-		first, _ := newServer(t, store, sharedSecret)
-		second, _ := newServer(t, store, sharedSecret)
-		id := reserveBy(t, first, smsReserve)
-		want := fmt.Sprintf(`{"policy":"sms","reserved":6,"actual":%d,"refunded":%d,"recorded":%d}`, c.actual, c.refunded, c.recorded)
-		var all sync.WaitGroup
-		for i := range 20 {
-			all.Go(func() {
-				if r := ask([]*Server{first, second}[i%2], "POST", "/v1/settle", settleBody(id, c.actual)); r.status != 200 || r.body != want+"\n" {
-					t.Errorf("%d %s, want %s", r.status, r.body, want)
-				}
-			})
-		}
-		all.Wait()
-		play(t, first, "POST /v1/settle "+settleBody(id, 7)+" => 409 …settled already…")
-		wantLeft(t, second, c.left)
-	}
-}
-
-// TestForgedReservationsAreUnknown: an id that was changed, cut or forged is unknown, and
-// so is one of a removed policy.
-func TestForgedReservationsAreUnknown(t *testing.T) {
-	s, _ := newServer(t, nil)
-	stranger, _ := newServer(t, nil)
-	id := reserveBy(t, s, smsReserve)
-	ids := []string{"", "AQID", "not base64!", id + "A", id[:len(id)-2], reserveBy(t, stranger, smsReserve)}
-	for i := range id {
-		c := byte('A')
-		if id[i] == c {
-			c = 'B'
-		}
-		ids = append(ids, id[:i]+string(c)+id[i+1:])
-	}
-	for _, bad := range ids {
-		wantProblem(t, bad, ask(s, "POST", "/v1/settle", settleBody(bad, 0)), 404, "no such reservation")
-	}
-	wantLeft(t, s, 4)
-	play(t, s, `
-		let id `+id+`
-		reload sms: {limit: 10 messages per day per phone per sender}
-		POST /v1/settle {"reservation":"$id","actual":0} => 404 …other dimensions…
-		reload fresh: {limit: 1 per minute}
-		POST /v1/settle {"reservation":"$id","actual":0} => 404 …no policy "sms"…
-		# under other numbers
-		reload sms: {limit: 20 messages per day per phone}
-		POST /v1/settle {"reservation":"$id","actual":1} => 200 …
-		POST /v1/peek {"policy":"sms","key":{"phone":"+1"}} => 200 …"remaining":19,…
-	`)
-}
-
-// TestFailedSettlementsCanBeRetried: the store fails between the claim and the correction,
-// before or after it made the correction. In every outage mode the settlement gets 503. It can
-// be retried, and corrects once.
+// TestFailedSettlementsCanBeRetried: the store fails before or after it has settled. In every outage
+// mode the settlement gets 503. It can be retried, and corrects once.
 func TestFailedSettlementsCanBeRetried(t *testing.T) {
 	for _, mode := range []string{"", "deny", "allow", "share"} {
-		for name, fault := range map[string]weirtest.Fault{"down": weirtest.Down(), "lost": weirtest.Lost()} {
+		for kind, fault := range map[string]weirtest.Fault{"down": weirtest.Down(), "lost": weirtest.Lost()} {
 			for _, actual := range []int{0, 4, 9} {
 				faulty := weirtest.NewFaulty(weir.NewMemory())
-				var e engine.Engine = corrections{faulty}
+				var e engine.Engine = faulty
 				policies := "  sms: {limit: 10 messages per day per phone}\n"
 				if mode != "" {
-					e = fallback.New(e, fallback.Deny)
+					e = fallback.New(e, fallback.Deny, fallback.FailureThreshold(0))
 					policies = strings.Replace(policies, "}", ", when-store-is-down: "+mode+"}", 1)
 				}
 				s, _ := newServer(t, e, func(c *Config) { c.Policies = parsed(t, policies) })
-				id := reserveBy(t, s, smsReserve)
-				what := fmt.Sprintf("%s, %s, %d used", mode, name, actual)
+				name := reserveBy(t, s, smsReserve)
+				what := fmt.Sprintf("%s, %s, %d used", mode, kind, actual)
 				faulty.Break(fault)
 				for range 2 {
-					wantProblem(t, what, ask(s, "POST", "/v1/settle", settleBody(id, actual)), 503)
+					wantProblem(t, what, ask(s, "POST", "/v1/settle", settleBody(name, actual)), 503)
 				}
 				faulty.Restore()
 				for range 2 {
-					play(t, s, "# "+what+"\nPOST /v1/settle "+settleBody(id, actual)+" => 200 …")
+					play(t, s, "# "+what+"\nPOST /v1/settle "+settleBody(name, actual)+" => 200 …")
 					wantLeft(t, s, 10-actual)
 				}
 			}
@@ -204,17 +269,31 @@ func TestFailedSettlementsCanBeRetried(t *testing.T) {
 	}
 }
 
-// corrections is a store that fails operations with an id, except claims.
-type corrections struct{ *weirtest.Faulty }
-
-var claimed = weir.NewMemory()
-
-func (c corrections) Do(ctx context.Context, calls []engine.Call) {
-	if calls[0].Rules.Name == "weir.reservations" { // of all calls: no batch has claims
-		claimed.Do(ctx, calls)
-		return
+// TestReservationsAreCounted: metrics count those that were opened and settled, and settlements and
+// extensions that came too late. They count denials with a block, too.
+func TestReservationsAreCounted(t *testing.T) {
+	s, _ := newServer(t, nil, func(c *Config) {
+		c.Policies = parsed(t, "  sms: {limit: \"10 messages per day per phone, then block 1h\"}\n")
+	})
+	name := reserveBy(t, s, smsReserve)
+	unknown := reserve.Name{Policy: "sms", ID: "x", Pairs: enforce.Pairs{{Name: "phone", Value: "+1"}}}.String()
+	play(t, s, `
+		let unknown `+unknown+`
+		POST /v1/reserve {"policy":"sms","key":{"phone":"+2"},"n":11} => 200 {"allowed":false,…
+		POST /v1/check {"policy":"sms","key":{"phone":"+2"}} => 200 {"allowed":false,…
+		POST /v1/settle {"reservation":"$unknown","actual":1} => 410 …
+		POST /v1/extend {"reservation":"$unknown"} => 410 …
+		POST /v1/block {"policy":"sms","key":{"phone":"+3"},"for_ms":1} => 200 …
+	`)
+	for range 2 {
+		play(t, s, "POST /v1/settle "+settleBody(name, 1)+" => 200 …")
 	}
-	c.Faulty.Do(ctx, calls)
+	wantMetrics(t, s, `weir_reservations_total{event="opened",policy="sms"} 1`,
+		`weir_reservations_total{event="settled",policy="sms"} 1`,
+		`weir_reservations_total{event="expired",policy="sms"} 2`,
+		`weir_blocked_denials_total{limit="limit",policy="sms"} 2`,
+		`weir_decisions_total{outcome="blocked",policy="sms",protocol="http"} 1`,
+		`weir_decisions_total{outcome="replayed",policy="sms",protocol="http"} 1`)
 }
 
 // TestIDsAreSharedByAllFronts: an id is one operation on every front.

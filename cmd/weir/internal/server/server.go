@@ -26,7 +26,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
-	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/engine"
@@ -46,24 +45,20 @@ type Config struct {
 	StoreName string           // the engine's name for people, without credentials
 	StoreNote string           // for the banner; default: none
 	Disk      *weirdisk.Engine // below Engine, for metrics; default: none
-	// StoreIdentity returns a name that all servers on the store share and no other store
-	// has; default: that of an engine that no other process shares.
-	StoreIdentity func(context.Context) (string, error)
-	StoreDown     func() error // why the store is unavailable, as far as is known without a call
-	Listen        string       // host:port or unix:/path; port 0 chooses a free one
-	Log           *slog.Logger
-	Version       string // the program's version, for /metrics
-	Limits        Limits
+	StoreDown func() error     // why the store is unavailable, as far as is known without a call
+	Listen    string           // host:port or unix:/path; port 0 chooses a free one
+	Log       *slog.Logger
+	Version   string // the program's version, for /metrics
+	Limits    Limits
 
 	GRPCListen   string            // host:port or unix:/path for Envoy's rate limit service; default: none
 	Envoy        *envoyconf.Config // its domains besides the policies; with it Policies may be empty
 	EnvoyOptions envoy.Options     // the options of that service; the Server sets Engine and Log
 
-	ReservationSecret string             // shared by servers that settle each other's reservations; default: one of this process
-	GateID            string             // the header field with the idempotency key of a gate call, which proxies must set; default: none
-	Tracer            observe.Tracer     // gets a span of each decision; default: none, and nothing is computed for it
-	TopKeys           topkeys.Form       // how GET /v1/top shows keys; default: by their values
-	Recorder          *recorder.Recorder // records calls; default: none are recorded. Its owner closes it
+	GateID   string             // the header field with the idempotency key of a gate call, which proxies must set; default: none
+	Tracer   observe.Tracer     // gets a span of each decision; default: none, and nothing is computed for it
+	TopKeys  topkeys.Form       // how GET /v1/top shows keys; default: by their values
+	Recorder *recorder.Recorder // records calls; default: none are recorded. Its owner closes it
 
 	RESPListen  string      // for Redis clients; default: none
 	AdminListen string      // for operators; default: Listen if that is local, otherwise 127.0.0.1:7072
@@ -111,8 +106,6 @@ type Server struct {
 	metrics  *metrics.Metrics
 	api      *httpapi.API
 
-	reservations *reserve.Service
-
 	reloading             sync.Mutex              // held while policies, rules and reloads are replaced
 	reloads, envoyReloads atomic.Pointer[reloads] // counts for policies and for rules; never nil
 
@@ -157,12 +150,8 @@ func New(c Config) (*Server, error) {
 	s.warnMistakes()
 	s.reloads.Store(&reloads{succeeded: s.set().Since})
 	s.envoyReloads.Store(new(reloads))
-	s.reservations, err = reserve.New(s.policies.Version, c.Engine, c.ReservationSecret, c.StoreIdentity)
-	if err != nil {
-		return nil, err
-	}
 	s.api = httpapi.New(httpapi.Config{
-		Policies: s.policies.Version, Status: s.status, Capacity: s.capacity, Reservations: s.reservations,
+		Policies: s.policies.Version, Status: s.status, Capacity: s.capacity,
 		Envoy: s.envoy, HasDomain: func(name string) bool { return s.rules.Load().Domain(name) != nil },
 		Metrics: s.metrics.Handler(), Reread: c.Reread,
 		Errors: s.errors, GateLog: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod},

@@ -15,8 +15,6 @@ package store
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha1"
 	"crypto/tls"
 	"crypto/x509"
 	_ "embed"
@@ -181,30 +179,6 @@ func (t *target) authorities() (*x509.CertPool, error) {
 		return nil, fmt.Errorf("%w: ca=%s holds no PEM certificate", ErrURL, t.ca)
 	}
 	return pool, nil
-}
-
-// identityKey holds the identity of a store on Redis, behind the prefix of its keys.
-const identityKey = "weir3:store"
-
-//go:embed identity.lua
-var identityText string
-
-var identityScript = &weirredis.Script{Name: "identity", Text: identityText,
-	SHA1: fmt.Sprintf("%x", sha1.Sum([]byte(identityText)))}
-
-// Identity returns a name that all processes on this store share, and no other store
-// has. It changes when the store loses its data. The error is a
-// weirredis.StoreError. It is for every store but memory.
-func (s *Store) Identity(ctx context.Context) (string, error) {
-	if s.Disk != nil {
-		return s.Disk.Identity(), nil
-	}
-	b := s.background
-	id, err := b.Eval(ctx, identityScript, []string{b.target.prefix + identityKey}, []string{rand.Text()})
-	if err != nil {
-		return "", &weirredis.StoreError{Err: err}
-	}
-	return id, nil
 }
 
 // OpenInBackground is Open for a program that must start without waiting for its store. It

@@ -99,10 +99,6 @@ func TestOpenFile(t *testing.T) {
 	if !decide(t, s) || s.Shared || s.Memory != nil || s.Err() != nil {
 		t.Errorf("want a grant in a store of one process: %+v, %v", s, s.Err())
 	}
-	id, err := s.Identity(t.Context())
-	if err != nil || len(id) < 20 {
-		t.Errorf("identity %q, %v", id, err)
-	}
 	if _, err := Open(name, Options{}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("opened twice: %v, want ErrRefused", err)
 	}
@@ -110,36 +106,5 @@ func TestOpenFile(t *testing.T) {
 	again := mustOpen(t, name)
 	if decide(t, again) {
 		t.Error("the grant was forgotten")
-	}
-	if same, err := again.Identity(t.Context()); same != id || err != nil {
-		t.Errorf("identity %q, then %q, %v", id, same, err)
-	}
-}
-
-// TestIdentity: processes on one store share its identity; another server, another
-// database and a server that lost its data have other ones.
-func TestIdentity(t *testing.T) {
-	server, other := redistest.Start(t), redistest.Start(t)
-	of := func(name string) string {
-		t.Helper()
-		id, err := mustOpen(t, name).Identity(context.Background())
-		if err != nil || len(id) < 20 {
-			t.Fatalf("%s: %q, %v", name, id, err)
-		}
-		return id
-	}
-	first := of("redis://" + server.Addr)
-	if again := of("redis://:@" + server.Addr + "/0"); again != first {
-		t.Errorf("one server: %q and %q", first, again)
-	}
-	seen := map[string]bool{first: true, of("redis://" + other.Addr): true, of("redis://" + server.Addr + "/1"): true}
-	server.Must(t, "FLUSHALL")
-	if seen[of("redis://"+server.Addr)] = true; len(seen) != 4 {
-		t.Errorf("identities %v, want 4 of them", seen)
-	}
-	away := mustOpen(t, "redis://"+other.Addr)
-	other.Stop()
-	if id, err := away.Identity(context.Background()); !errors.Is(err, weir.ErrUnavailable) {
-		t.Errorf("without the server: %q, %v; want ErrUnavailable", id, err)
 	}
 }

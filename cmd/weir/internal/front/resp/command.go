@@ -5,11 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
-	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
@@ -80,10 +78,11 @@ func init() {
 		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"ID"}}, op: engine.Record},
 		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, syntax: syntax{needs: grantInstant, numbers: 2, options: []string{"ID"}}, change: refund, op: engine.Refund},
 		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"ID", "TTL"}}, op: engine.Attempt},
-		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, syntax: syntax{token: true, settles: reserve.All}, change: settle},
+		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, syntax: syntax{token: true, settles: engine.AllUnits}, change: settle},
 		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, syntax: syntax{token: true}, change: settle},
-		{name: "WEIR.EXTEND", usage: "WEIR.EXTEND reservation", least: 1, most: 1, syntax: syntax{token: true}, change: extend},
+		{name: "WEIR.EXTEND", usage: "WEIR.EXTEND reservation [n [reserved]]", least: 1, most: 3, syntax: syntax{token: true}, change: extend},
 		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value … [LIMIT name] …", least: 1, most: maxArgs, syntax: syntax{options: []string{"LIMIT"}}, change: reset, op: engine.Reset, needs: mayReset},
+		{name: "WEIR.BLOCK", usage: "WEIR.BLOCK policy dimension=value … for_ms [LIMIT name] …", least: 2, most: maxArgs, syntax: syntax{needs: blockTime, numbers: 1, options: []string{"LIMIT"}}, change: block, op: engine.Block, needs: mayReset},
 
 		{name: "PING", usage: "PING [message]", most: 1, reply: ping},
 		{name: "ECHO", usage: "ECHO message", least: 1, most: 1, reply: ping},
@@ -141,8 +140,8 @@ type arguments struct {
 	pairs  enforce.Pairs // the pairs of the key
 	needed int64         // the number that syntax.needs
 	ttl    int64         // time to live in milliseconds; 0 = not set
-	lasts  time.Duration // time to live of the reservation
-	token  string        // the reservation
+	token  string        // the name of the reservation
+	before int64         // units of the reservation before an extension, or engine.Unknown
 }
 
 // syntax describes the arguments after the dimensions.
@@ -164,6 +163,7 @@ type operand struct {
 
 var (
 	grantInstant = &operand{"the instant of the grant", weir.MaxInstant, "", "the seventh element of the answer to WEIR.CHECK"}
+	blockTime    = &operand{"for_ms", weir.MaxWindow.Milliseconds(), "", "the time of the block in milliseconds; 0 ends blocks"}
 	countSpan    = &operand{"last_ms", weir.MaxUnits, "1 to the window of the limit in milliseconds", "the span to count, 1 to the window of the limit in milliseconds"}
 )
 
@@ -173,11 +173,7 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 	syntax := &cmd.syntax
 	a.Request, a.pairs = enforce.Request{Op: cmd.op, N: 1, Via: via}, pairs
 	if syntax.token {
-		a.token, a.needed = args[0], syntax.settles
-		if len(args) == 2 {
-			a.needed, err = number(args[1], "the units that were used", weir.MaxUnits, "", cmd)
-		}
-		return a, err
+		return a, a.readReservation(args, cmd)
 	}
 	if a.policy, err = s.config.Policies().Rule(args[0]); err != nil {
 		return a, calls.BadInput("%s; WEIR.POLICIES lists all policies", strings.TrimPrefix(err.Error(), "weir: "))
@@ -220,7 +216,7 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 			return a, calls.BadInput("%s", problem)
 		}
 	}
-	if a.Op == engine.Reset {
+	if a.changesKey() {
 		a.Target, err = a.policy.ResetTarget(a.pairs, a.Limits)
 	} else {
 		a.Target, err = a.policy.Target(a.pairs)
@@ -231,12 +227,27 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 		}
 	}
 	if err == nil && slices.Contains(syntax.options, "TTL") {
-		if a.lasts, err = reserve.TTL(a.policy, &a.Target, a.ttl, "TTL"); err == nil {
-			err = s.config.Reservations.Prepare(background, observe.RESP, a.policy)
-		}
+		a.Reserve = true
+		a.TTL, err = reserve.TTL(a.policy, &a.Target, a.ttl, "TTL")
 	}
 	return a, err
 }
+
+// readReservation parses the arguments of a command about a reservation: its name, and the units
+// that were used, or the further ones of an extension with those before.
+func (a *arguments) readReservation(args []string, cmd *command) (err error) {
+	a.token, a.needed, a.before = args[0], cmd.syntax.settles, engine.Unknown
+	if len(args) > 1 {
+		a.needed, err = number(args[1], "the number of units", weir.MaxUnits, "", cmd)
+	}
+	if len(args) > 2 && err == nil {
+		a.before, err = number(args[2], "the units that were reserved before", weir.MaxUnits, "", cmd)
+	}
+	return err
+}
+
+// changesKey reports whether the command resets or blocks a key, in limits that it may name.
+func (a *arguments) changesKey() bool { return a.Op == engine.Reset || a.Op == engine.Block }
 
 // namedOperand returns the first pair that has the name of a number or an option in the place of a
 // dimension, such as n=2 or ID=x, or "".
@@ -252,7 +263,7 @@ func namedOperand(pairs []string, of *enforce.Rule) string {
 }
 
 // cutOptions parses the options and returns the arguments before them. Each option appears
-// at most once, but for the limits of a reset. It has no =, so a dimension is never mistaken for
+// at most once, but for the limits of a reset or a block. It has no =, so a dimension is never mistaken for
 // one.
 func (a *arguments) cutOptions(args []string, cmd *command) ([]string, error) {
 	allowed := cmd.syntax.options
@@ -280,7 +291,7 @@ func (a *arguments) cutOptions(args []string, cmd *command) ([]string, error) {
 			if a.ttl == 0 {
 				return nil, calls.BadInput("TTL must be 1 or more; leave it out for the longest time")
 			}
-		case name == "LIMIT" && a.Op == engine.Reset:
+		case name == "LIMIT" && a.changesKey():
 			a.Limits = slices.Insert(a.Limits, 0, value) // they are read from the last one on
 		case name == "LIMIT" && a.Limit == "":
 			if a.Limit = value; value == "" {

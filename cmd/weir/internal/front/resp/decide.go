@@ -25,8 +25,8 @@ func (s *Server) conclude(out []byte, a *arguments, o *enforce.Outcome, err erro
 	switch {
 	case err != nil:
 		return out, err
-	case a.lasts > 0:
-		return s.answerReservation(out, a, o)
+	case a.Reserve:
+		return answerReservation(out, a, o), nil
 	case a.ID != "":
 		return appendBool(appendDecision(out, &o.Decision, 1), o.Decision.Replayed), nil
 	}
@@ -65,14 +65,29 @@ func refund(_ *Server, out []byte, a arguments) ([]byte, error) {
 // reset answers with two arrays of names: the limits that were reset, and the others.
 func reset(_ *Server, out []byte, a arguments) ([]byte, error) {
 	o, err := a.policy.Decide(background, &a.Request)
-	out = appendArray(out, 2)
-	for _, names := range [][]string{o.Reset, a.policy.OtherLimits(o.Reset)} {
-		out = appendArray(out, len(names))
-		for _, name := range names {
-			out = appendBulk(out, name)
-		}
+	out = appendNames(appendArray(out, 2), o.Limits)
+	return appendNames(out, a.policy.OtherLimits(o.Limits)), err
+}
+
+// block answers with an array of names, the limits that it concerned, and the instant when the
+// block ends, or 0 if none runs.
+func block(_ *Server, out []byte, a arguments) ([]byte, error) {
+	a.For = time.Duration(a.needed) * time.Millisecond
+	o, err := a.policy.Decide(background, &a.Request)
+	until := int64(0)
+	if !o.Applied.Blocked.IsZero() {
+		until = o.Applied.Blocked.UnixMicro()
 	}
-	return out, err
+	return appendInt(appendNames(appendArray(out, 2), o.Limits), until), err
+}
+
+// appendNames appends an array of names.
+func appendNames(b []byte, names []string) []byte {
+	b = appendArray(b, len(names))
+	for _, name := range names {
+		b = appendBulk(b, name)
+	}
+	return b
 }
 
 const (
@@ -121,42 +136,45 @@ func (c *session) flush() {
 	c.batch, c.items = batch[:0], items[:0]
 }
 
-// answerReservation answers with a decision and two more elements: the id of the reservation,
-// "" if nothing was granted, and the instant when it expires, or 0. With an idempotency key,
+// answerReservation answers with a decision and two more elements: the reservation, "" if nothing
+// was granted, and the instant when it expires, or 0. With an idempotency key,
 // one more element is whether the answer is a replay. After a grant with a hold, the last
 // element is its end.
-func (s *Server) answerReservation(out []byte, a *arguments, o *enforce.Outcome) ([]byte, error) {
+func answerReservation(out []byte, a *arguments, o *enforce.Outcome) []byte {
 	d, expires := &o.Decision, int64(0)
 	var x reserve.Reservation
-	if d.Allowed {
-		var err error
-		if x, err = s.config.Reservations.Issue(background, a.policy, a.pairs, &a.Request, o, a.lasts); err != nil {
-			return out, err
-		}
+	if d.Allowed && a.N > 0 { // one of 0 units is a peek
+		x = reserve.Opened(a.policy, a.pairs, &a.Request, o)
 		expires = x.Expires.UnixMicro()
 	}
-	more, n := appendInt(appendBulk(nil, x.Token), expires), 2
+	more, n := appendInt(appendBulk(nil, x.Name), expires), 2
 	if a.ID != "" {
 		more, n = appendBool(more, d.Replayed), n+1
 	}
 	if !x.HeldUntil.IsZero() {
 		more, n = appendInt(more, x.HeldUntil.UnixMicro()), n+1
 	}
-	return append(appendDecision(out, d, n), more...), nil
+	return append(appendDecision(out, d, n), more...)
 }
 
 // settle answers WEIR.SETTLE and WEIR.RELEASE with four elements: the units that were
 // reserved, used, refunded and recorded.
 func settle(s *Server, out []byte, a arguments) ([]byte, error) {
-	done, err := s.config.Reservations.Settle(background, observe.RESP, a.token, a.needed)
+	done, err := reserve.Settle(background, s.config.Policies(), via, a.token, a.needed)
 	out = appendInt(appendInt(appendArray(out, 4), done.Reserved), done.Actual)
 	return appendInt(appendInt(out, done.Refunded), done.Recorded), err
 }
 
-// extend answers WEIR.EXTEND with three elements: the id that the reservation has from now
-// on, the instant when it expires, and the end of its hold.
+// extend answers WEIR.EXTEND with a decision and two more elements: the units of the reservation
+// and the instant when it expires. With a hold, the last element is its end.
 func extend(s *Server, out []byte, a arguments) ([]byte, error) {
-	x, err := s.config.Reservations.Extend(background, observe.RESP, a.token)
-	out = appendBulk(appendArray(out, 3), x.Token)
-	return appendInt(appendInt(out, x.Expires.UnixMicro()), x.HeldUntil.UnixMicro()), err
+	x, err := reserve.Extend(background, s.config.Policies(), via, a.token, a.needed, a.before)
+	if err != nil {
+		return out, err
+	}
+	more, n := appendInt(appendInt(nil, x.Units), x.Expires.UnixMicro()), 2
+	if !x.HeldUntil.IsZero() {
+		more, n = appendInt(more, x.HeldUntil.UnixMicro()), n+1
+	}
+	return append(appendDecision(out, &x.Outcome.Decision, n), more...), nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/testkit/must"
@@ -53,7 +52,6 @@ func newTestServerOn(t testing.TB, e engine.Engine, more []weir.Policy, change .
 	t.Helper()
 	c := Config{Policies: policies(t, e, more...), Capacity: calls.NewCapacity(1000), Version: "1.2.3", Log: slog.New(slog.DiscardHandler),
 		Errors: &observe.Log{To: slog.New(slog.DiscardHandler), Max: 1, Period: time.Second}}
-	c.Reservations = must.Get(reserve.New(c.Policies, e, "", nil))(t)
 	for _, f := range change {
 		f(&c)
 	}

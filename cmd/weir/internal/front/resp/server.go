@@ -10,8 +10,9 @@
 //	WEIR.RESERVE policy dimension=value … [n] [TTL ms] [ID id]  attempts an estimate
 //	WEIR.SETTLE  reservation [actual]                   settles it with the real units, or all
 //	WEIR.RELEASE reservation                            settles it with 0
-//	WEIR.EXTEND  reservation                            renews its hold
+//	WEIR.EXTEND  reservation [n [reserved]]             renews it, and takes n more units
 //	WEIR.RESET   policy dimension=value … [LIMIT name] …  deletes a key's histories
+//	WEIR.BLOCK   policy dimension=value … for_ms [LIMIT name] …  blocks a key for a time
 //
 // The commands that clients send when they connect work too: HELLO, AUTH, PING, CLIENT,
 // INFO and so on. docs/resp.md is the manual.
@@ -41,23 +42,21 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/enforce"
 )
 
-// Config configures a Server. The first four and Log are required.
+// Config configures a Server. The first three and Log are required.
 type Config struct {
-	Policies     func() *enforce.Version // in force
-	Reservations *reserve.Service        // for these policies
-	Capacity     *calls.Capacity         // for requests that wait for the store
-	Errors       *observe.Log            // for errors of the store
-	Waits        bool                    // decisions wait for a store, so those of a pipeline are made in one call
-	Token        *listen.Secret          // gives the rights of programs; nil = no password does
-	Admin        *listen.Secret          // gives the right to WEIR.RESET; nil = programs have it, unless NoReset is set
-	NoReset      bool                    // operators have another listener
-	TLS          *listen.TLS             // with client certificates, each gives the rights of programs; nil = none does
-	Version      string                  // the program's version, for INFO
-	Log          *slog.Logger
+	Policies func() *enforce.Version // in force
+	Capacity *calls.Capacity         // for requests that wait for the store
+	Errors   *observe.Log            // for errors of the store
+	Waits    bool                    // decisions wait for a store, so those of a pipeline are made in one call
+	Token    *listen.Secret          // gives the rights of programs; nil = no password does
+	Admin    *listen.Secret          // gives the right to WEIR.RESET and WEIR.BLOCK; nil = programs have it, unless NoReset is set
+	NoReset  bool                    // operators have another listener
+	TLS      *listen.TLS             // with client certificates, each gives the rights of programs; nil = none does
+	Version  string                  // the program's version, for INFO
+	Log      *slog.Logger
 }
 
 // rights are the rights of a client; 0 = none. Those of several credentials add up.
@@ -65,7 +64,7 @@ type rights uint8
 
 const (
 	mayDecide rights = 1 << iota // allows decisions
-	mayReset                     // allows WEIR.RESET
+	mayReset                     // allows WEIR.RESET and WEIR.BLOCK
 )
 
 // hasPasswords reports whether a password gives rights.

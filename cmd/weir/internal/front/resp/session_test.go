@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
-	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/txtar"
 )
@@ -137,19 +135,5 @@ func TestSettlementsKeepTheirPlace(t *testing.T) {
 	got = say(t, s, words("WEIR.CHECK push teacher=42")+words("WEIR.RELEASE "+id)+words("WEIR.CHECK push teacher=42"))
 	if first, second, _ := strings.Cut(got, "*4\r\n:10\r\n:0\r\n:10\r\n:0\r\n"); !strings.HasPrefix(first, "*9\r\n:0\r\n") || !strings.HasPrefix(second, "*9\r\n:1\r\n") {
 		t.Errorf("denied, released, granted: %q", got)
-	}
-}
-
-// TestReservationNeedsTheStoresIdentity: without it nothing is charged.
-func TestReservationNeedsTheStoresIdentity(t *testing.T) {
-	for _, waits := range []bool{false, true} {
-		s := newTestServer(t, func(c *Config) {
-			c.Waits = waits
-			c.Reservations = must.Get(reserve.New(c.Policies, weir.NewMemory(), "", func(context.Context) (string, error) { return "", weir.ErrUnavailable }))(t)
-		})
-		got := say(t, s, strings.Repeat(words("WEIR.RESERVE push teacher=1"), 2)+words("WEIR.PEEK push teacher=1 10"))
-		if strings.Count(got, "-UNAVAILABLE ") != 2 || !strings.Contains(got, "\r\n*9\r\n:1\r\n:10\r\n:10\r\n:0\r\n") {
-			t.Errorf("two attempts, and room for 10: %q", got)
-		}
 	}
 }

@@ -51,6 +51,10 @@ var wholeLines = []string{
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"refund","granted_at_us":4,"n":2,"id":"job-42"}`,
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"count","limit":"l","last_us":60000000}`,
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"reset"}`,
+	`{"at_us":5,"policy":"p","key":{"a":"x"},"n":600,"id":"use","ttl_us":60000000}`,
+	`{"at_us":6,"policy":"p","key":{"a":"x"},"n":20,"op":"extend","id":"use"}`,
+	`{"at_us":7,"policy":"p","key":{"a":"x"},"n":0,"op":"settle","id":"use"}`,
+	`{"at_us":8,"policy":"p","key":{"a":"x"},"op":"block","for_us":0}`,
 	"\t{ \"at_us\" : 0 ,\r\n \"policy\":\"p\" , \"key\" : { } } ",
 	`{"at_us":0,"policy":"p","key":{"b":"2","a":"1"}}`,
 	`{"at_us":1,"policy":"p","op":"reset","last_us":5,"limit":"unused","granted_at_us":6}`,
@@ -58,7 +62,7 @@ var wholeLines = []string{
 	`{"at_us":1,"policy":"p","key":{"k":"a\u0000b\u00e9\uFFfd\u2028"}}`,
 }
 
-var words = strings.Fields(`"at_us":1 "n":1 "op":"check" "op":"count" at_us policy key n op limit last_us granted_at_us id "id":"x" check refund`)
+var words = strings.Fields(`"at_us":1 "n":1 "op":"check" "op":"count" at_us policy key n op limit last_us granted_at_us id "id":"x" "ttl_us":1 "for_us":1 ttl_us for_us settle extend block check refund`)
 
 func TestParserAgreesWithEncodingJSON(t *testing.T) {
 	p := new(parser)
@@ -110,6 +114,10 @@ func reference(b []byte) (line Line, err error) {
 			line.Last = jsontest.Number(m.Value, weir.MaxInstant)
 		case "granted_at_us":
 			line.GrantedAt = jsontest.Number(m.Value, weir.MaxInstant)
+		case "ttl_us":
+			line.TTL = jsontest.Number(m.Value, engine.MaxBlock)
+		case "for_us":
+			line.For = jsontest.Number(m.Value, engine.MaxBlock)
 		case "policy":
 			line.Policy = jsontest.Text(m.Value)
 		case "id":
@@ -119,7 +127,7 @@ func reference(b []byte) (line Line, err error) {
 			line.Limit = jsontest.Text(m.Value)
 		case "op":
 			op, ok := map[string]engine.Op{"check": engine.Attempt, "peek": engine.Peek, "record": engine.Record, "refund": engine.Refund,
-				"reset": engine.Reset, "count": engine.Count}[jsontest.Text(m.Value)]
+				"reset": engine.Reset, "count": engine.Count, "settle": engine.Settle, "extend": engine.Extend, "block": engine.Block}[jsontest.Text(m.Value)]
 			jsontest.Require(ok, "op")
 			line.Op = op
 		case "key":
@@ -134,6 +142,10 @@ func reference(b []byte) (line Line, err error) {
 	jsontest.Require(seen["at_us"] && seen["policy"], "missing")
 	jsontest.Require(line.Op != engine.Refund || seen["granted_at_us"], "missing of refund")
 	jsontest.Require(line.Op != engine.Count || seen["last_us"] && seen["limit"], "missing of count")
+	jsontest.Require(line.Op != engine.Settle || seen["n"], "missing of settle")
+	jsontest.Require(line.Op != engine.Settle && line.Op != engine.Extend || seen["id"], "missing reservation")
+	jsontest.Require(line.Op != engine.Block || seen["for_us"], "missing of block")
+	jsontest.Require(line.TTL == 0 || line.Op == engine.Attempt && seen["id"], "reserves nothing")
 	return line, nil
 }
 
@@ -150,7 +162,7 @@ func TestWrittenLinesAreReadAgain(t *testing.T) {
 			}
 			return strings.ToValidUTF8(string(b), "é")
 		}
-		want := Line{At: r.Int64N(weir.MaxInstant), Policy: text(), N: r.Int64N(3), Op: engine.Op(r.IntN(6))}
+		want := Line{At: r.Int64N(weir.MaxInstant), Policy: text(), N: r.Int64N(3), Op: engine.Op(r.IntN(len(opNames)))}
 		for i := range r.IntN(4) {
 			want.Key = append(want.Key, enforce.Pair{Name: text() + string(rune('a'+i)), Value: text()})
 		}
@@ -159,6 +171,12 @@ func TestWrittenLinesAreReadAgain(t *testing.T) {
 			want.Limit, want.Last = text(), r.Int64N(9)
 		case engine.Refund:
 			want.GrantedAt, want.ID = r.Int64N(weir.MaxInstant), text()
+		case engine.Attempt:
+			want.ID, want.TTL = text(), r.Int64N(2)
+		case engine.Settle, engine.Extend:
+			want.ID = text()
+		case engine.Block:
+			want.Limit, want.For = text(), r.Int64N(9)
 		}
 		written := want.AppendJSON(nil)
 		var got Line

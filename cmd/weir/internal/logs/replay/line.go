@@ -26,16 +26,28 @@ type Line struct {
 	Key       Key    // in the order of the line; names are unique
 	N         int64  // units, 0 … weir.MaxUnits; default 1
 	Op        engine.Op
-	Limit     string // Count: the name of a limit. Reset: the limit; "" = those that count by every dimension
+	Limit     string // Count: the name of a limit. Reset and Block: the limit; "" = those that count by every dimension
 	Last      int64  // Count: last_us, 0 … weir.MaxInstant
 	GrantedAt int64  // Refund: granted_at_us, 0 … weir.MaxInstant
-	ID        string // Attempt, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none
+	ID        string // Attempt, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none. Settle and Extend: the reservation
+	TTL       int64  // Attempt: ttl_us, the life of the reservation ID that it opens; 0 = none
+	For       int64  // Block: for_us; 0 ends blocks
 
 	given uint16 // the fields of the text: 1 << the index in lineFields
 }
 
 // opNames are the words of the operations in traces.
-var opNames = [...]string{engine.Attempt: "check", engine.Peek: "peek", engine.Record: "record", engine.Refund: "refund", engine.Reset: "reset", engine.Count: "count"}
+var opNames = [...]string{
+	engine.Attempt: "check",
+	engine.Peek:    "peek",
+	engine.Record:  "record",
+	engine.Refund:  "refund",
+	engine.Reset:   "reset",
+	engine.Count:   "count",
+	engine.Settle:  "settle",
+	engine.Extend:  "extend",
+	engine.Block:   "block",
+}
 
 // Key is the values of a key. As JSON it is one object.
 type Key []enforce.Pair
@@ -62,7 +74,7 @@ type lineField struct {
 	number func(*Line) *int64 // 0 … most; nil = no number
 	most   int64
 	text   func(*Line) *string // nil = no string
-	ops    uint8               // operations that need the field: 1 << Op
+	ops    uint16              // operations that need the field: 1 << Op
 	next   string              // the next step if it is missing
 }
 
@@ -77,7 +89,8 @@ var lineFields = [...]lineField{
 	{name: "policy", want: "policy must be a string", text: func(l *Line) *string { return &l.Policy },
 		ops: everyOp, next: "every line names the policy that decides it"},
 	{name: "key", want: "key must be an object of dimensions and their values"},
-	{name: "n", want: "n" + wholeNumber, number: func(l *Line) *int64 { return &l.N }, most: weir.MaxUnits},
+	{name: "n", want: "n" + wholeNumber, number: func(l *Line) *int64 { return &l.N }, most: weir.MaxUnits,
+		ops: 1 << engine.Settle, next: "a settlement names the units that were used"},
 	{name: "op", want: "op must be a string"},
 	{name: "limit", want: "limit must be a string", text: func(l *Line) *string { return &l.Limit },
 		ops: 1 << engine.Count, next: "a count names the limit to count in"},
@@ -85,7 +98,11 @@ var lineFields = [...]lineField{
 		ops: 1 << engine.Count, next: "a count names its span in microseconds, 1 to the limit's window"},
 	{name: "granted_at_us", want: "granted_at_us" + wholeNumber, number: func(l *Line) *int64 { return &l.GrantedAt }, most: weir.MaxInstant,
 		ops: 1 << engine.Refund, next: "a refund names the instant of the grant, the at_us of its answer"},
-	{name: "id", want: "id must be a string", text: func(l *Line) *string { return &l.ID }},
+	{name: "id", want: "id must be a string", text: func(l *Line) *string { return &l.ID },
+		ops: 1<<engine.Settle | 1<<engine.Extend, next: "a settlement and an extension name their reservation, the id of its check"},
+	{name: "ttl_us", want: "ttl_us" + wholeNumber, number: func(l *Line) *int64 { return &l.TTL }, most: engine.MaxBlock},
+	{name: "for_us", want: "for_us" + wholeNumber, number: func(l *Line) *int64 { return &l.For }, most: engine.MaxBlock,
+		ops: 1 << engine.Block, next: "a block names its time in microseconds; 0 ends blocks"},
 }
 
 // fieldNames returns the names of all fields, for messages.
@@ -118,6 +135,9 @@ func (l *Line) check() error {
 	if (l.ID == "" || len(l.ID) > weir.MaxIDBytes) && l.has("id") {
 		return lineError(fmt.Sprintf("id is %d bytes long; use 1 to %d, or leave it away", len(l.ID), weir.MaxIDBytes))
 	}
+	if l.TTL > 0 && (l.Op != engine.Attempt || l.ID == "") {
+		return lineError("ttl_us is for a check with an id, which opens a reservation; leave it away")
+	}
 	for i := range lineFields {
 		if f := &lineFields[i]; f.ops>>l.Op&1 != 0 && l.given>>i&1 == 0 {
 			return lineError(f.name + " is missing; " + f.next)
@@ -141,7 +161,7 @@ func (l *Line) AppendJSON(b []byte) []byte {
 		}
 		b = append(b, '}')
 	}
-	if l.N != 1 {
+	if l.N != 1 || l.Op == engine.Settle {
 		b = strconv.AppendInt(append(b, `,"n":`...), l.N, 10)
 	}
 	if l.Op != engine.Attempt {
@@ -153,13 +173,19 @@ func (l *Line) AppendJSON(b []byte) []byte {
 		b = strconv.AppendInt(append(b, `,"last_us":`...), l.Last, 10)
 	case engine.Refund:
 		b = strconv.AppendInt(append(b, `,"granted_at_us":`...), l.GrantedAt, 10)
-	case engine.Reset:
+	case engine.Reset, engine.Block:
 		if l.Limit != "" {
 			b = answer.AppendString(append(b, `,"limit":`...), l.Limit)
 		}
 	}
+	if l.Op == engine.Block {
+		b = strconv.AppendInt(append(b, `,"for_us":`...), l.For, 10)
+	}
 	if l.ID != "" {
 		b = answer.AppendString(append(b, `,"id":`...), l.ID)
+	}
+	if l.TTL > 0 {
+		b = strconv.AppendInt(append(b, `,"ttl_us":`...), l.TTL, 10)
 	}
 	return append(b, "}\n"...)
 }
@@ -200,7 +226,7 @@ func (p *parser) field(name []byte) (err error) {
 		word, err = p.Text(f.want)
 		op := slices.Index(opNames[:], string(word))
 		if err == nil && op < 0 {
-			err = p.Fault(fmt.Sprintf("unknown op %q; use check, peek, record, refund, reset or count", shorten.Text(word)))
+			err = p.Fault(fmt.Sprintf("unknown op %q; use check, peek, record, refund, reset, count, settle, extend or block", shorten.Text(word)))
 		}
 		p.line.Op = engine.Op(max(op, 0))
 	default:

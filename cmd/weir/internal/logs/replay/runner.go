@@ -137,16 +137,30 @@ func (r *Runner) decide(b []byte, res *result) error {
 		return r.unknownPolicy(line.Policy)
 	}
 	rule := res.policy.rule
-	if line.Op == engine.Reset {
-		return r.reset(rule, res)
+	if line.Op == engine.Reset || line.Op == engine.Block {
+		return r.changeKey(rule, res)
 	}
 	target, err := r.target(rule)
 	if err != nil {
 		return err
 	}
-	req := enforce.Request{Target: target, Op: line.Op, N: line.N, At: time.UnixMicro(line.At), ID: line.ID,
-		From: time.UnixMicro(line.GrantedAt), Limit: line.Limit, Last: time.Duration(line.Last) * time.Microsecond}
+	req := enforce.Request{
+		Target:  target,
+		Op:      line.Op,
+		N:       line.N,
+		At:      time.UnixMicro(line.At),
+		ID:      line.ID,
+		From:    time.UnixMicro(line.GrantedAt),
+		Limit:   line.Limit,
+		Last:    time.Duration(line.Last) * time.Microsecond,
+		Reserve: line.TTL > 0 && !rule.Reported, // where reports are charged, an attempt reserves nothing
+		TTL:     time.Duration(line.TTL) * time.Microsecond,
+		Before:  engine.Unknown,
+	}
 	o, err := rule.Decide(context.Background(), &req)
+	if errors.Is(err, weir.ErrExpired) || errors.Is(err, weir.ErrSettled) {
+		res.lost, err = true, nil // under these policies its attempt was denied, or it was another one
+	}
 	if err == nil && line.Op > engine.Record { // the answer is that of a peek
 		res.units = o.Granted
 		req.Op, req.N, req.ID = engine.Peek, 0, ""
@@ -156,8 +170,9 @@ func (r *Runner) decide(b []byte, res *result) error {
 	return cmp.Or(err, o.Err)
 }
 
-// reset makes the reset of a line. The answer is that of a peek, if the key has all dimensions.
-func (r *Runner) reset(rule *enforce.Rule, res *result) error {
+// changeKey makes the reset or the block of a line. The answer is that of a peek, if the key has all
+// dimensions.
+func (r *Runner) changeKey(rule *enforce.Rule, res *result) error {
 	line := &r.line
 	var limits []string
 	if line.has("limit") {
@@ -171,11 +186,11 @@ func (r *Runner) reset(rule *enforce.Rule, res *result) error {
 	if err != nil {
 		return err
 	}
-	reset := enforce.Request{Target: target, Op: engine.Reset, Limits: limits}
-	if _, err = rule.Decide(context.Background(), &reset); err != nil {
+	at := time.UnixMicro(line.At)
+	change := enforce.Request{Target: target, Op: line.Op, Limits: limits, At: at, For: time.Duration(line.For) * time.Microsecond}
+	if _, err = rule.Decide(context.Background(), &change); err != nil {
 		return err
 	}
-	at := time.UnixMicro(line.At)
 	if target, err = r.target(rule); err != nil {
 		res.d = weir.Decision{Allowed: true, At: at}
 		return nil
@@ -257,7 +272,8 @@ type result struct {
 	hasAt   bool
 	d       weir.Decision
 	applied answer.Applied
-	units   int64  // counted by Count, refunded by Refund
+	units   int64  // counted by Count, refunded by Refund and Settle, added by Extend
+	lost    bool   // a Settle or an Extend found no open reservation
 	problem string // not "": the line is bad and changed nothing
 }
 
@@ -277,8 +293,13 @@ func (r *result) appendTo(out []byte) []byte {
 	switch r.op {
 	case engine.Count:
 		out = strconv.AppendInt(append(out, `,"count":`...), r.units, 10)
-	case engine.Refund:
+	case engine.Refund, engine.Settle:
 		out = strconv.AppendInt(append(out, `,"refunded":`...), r.units, 10)
+	case engine.Extend:
+		out = strconv.AppendInt(append(out, `,"added":`...), r.units, 10)
+	}
+	if r.lost {
+		out = append(out, `,"no_reservation":true`...)
 	}
 	out = r.applied.Append(out)
 	if r.d.Replayed {

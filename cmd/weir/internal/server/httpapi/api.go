@@ -25,23 +25,21 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // Config holds the parts of the server that the handlers use.
 type Config struct {
-	Policies     func() *enforce.Version // in force
-	Status       func() Readiness
-	Capacity     *calls.Capacity // for requests that wait for the store
-	Reservations *reserve.Service
-	Envoy        *envoy.Service
-	HasDomain    func(string) bool // reports whether an Envoy configuration has the domain
-	Metrics      http.Handler
-	Reread       func() error // loads the policy file again, for POST /v1/reload; nil = there is none
-	Errors       *observe.Log // for errors of the store
-	GateLog      *observe.Log // for rejected gate calls
+	Policies  func() *enforce.Version // in force
+	Status    func() Readiness
+	Capacity  *calls.Capacity // for requests that wait for the store
+	Envoy     *envoy.Service
+	HasDomain func(string) bool // reports whether an Envoy configuration has the domain
+	Metrics   http.Handler
+	Reread    func() error // loads the policy file again, for POST /v1/reload; nil = there is none
+	Errors    *observe.Log // for errors of the store
+	GateLog   *observe.Log // for rejected gate calls
 
 	Auth     Auth
 	TLS      *listen.TLS // nil without TLS

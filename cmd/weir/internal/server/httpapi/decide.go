@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
@@ -36,6 +37,11 @@ func (a *API) serveCall(w http.ResponseWriter, r *http.Request, to *route) {
 		a.reject(w, err)
 	case len(s.answer) == 0:
 		w.WriteHeader(http.StatusNoContent)
+	case s.denied:
+		if wait := s.outcome.RetryAfter; wait != weir.Never {
+			w.Header()["Retry-After"] = []string{strconv.FormatInt(answer.Seconds(wait), 10)}
+		}
+		writeJSON(w, http.StatusTooManyRequests, s.answer)
 	default:
 		writeJSON(w, http.StatusOK, s.answer)
 	}
@@ -71,7 +77,27 @@ func (a *API) reset(s *scratch) error {
 	if err := a.decide(s); err != nil {
 		return err
 	}
-	s.answer = marshal(resetAnswer{s.outcome.Reset, s.to.OtherLimits(s.outcome.Reset)})
+	s.answer = marshal(resetAnswer{s.outcome.Limits, s.to.OtherLimits(s.outcome.Limits)})
+	return nil
+}
+
+// blockAnswer is the answer to POST /v1/block.
+type blockAnswer struct {
+	Policy  string   `json:"policy"`
+	Limits  []string `json:"limits" jsonschema:"the limits in which the key was blocked or released"`
+	Blocked string   `json:"blocked_until,omitempty" jsonschema:"the end of the longest of their blocks, RFC 3339 with microseconds; missing after a release"`
+}
+
+// block blocks or releases a key and answers with the limits and the end.
+func (a *API) block(s *scratch) error {
+	if err := a.decide(s); err != nil {
+		return err
+	}
+	made := blockAnswer{Policy: s.to.Name, Limits: s.outcome.Limits}
+	if until := s.outcome.Applied.Blocked; !until.IsZero() {
+		made.Blocked = string(answer.AppendInstant(nil, until))
+	}
+	s.answer = marshal(made)
 	return nil
 }
 
@@ -127,21 +153,15 @@ func (a *API) count(s *scratch) error {
 	return nil
 }
 
-// reserve answers as a check does and, after a grant, with the token of the reservation,
-// its expiry and, with a concurrency limit, the end of its hold.
+// reserve answers as a check does and, after a grant, with the name of the reservation,
+// its expiry and, with a concurrency limit, the end of its hold. One of 0 units is a peek.
 func (a *API) reserve(s *scratch) error {
-	if err := a.Reservations.Prepare(background, observe.HTTP, s.to); err != nil {
+	if err := a.answer(s); err != nil || !s.outcome.Decision.Allowed || s.N == 0 {
 		return err
 	}
-	if err := a.answer(s); err != nil || !s.outcome.Decision.Allowed {
-		return err
-	}
-	x, err := a.Reservations.Issue(background, s.to, s.key, &s.Request, &s.outcome, s.life)
-	if err != nil {
-		return err
-	}
+	x := reserve.Opened(s.to, s.key, &s.Request, &s.outcome)
 	b := s.answer[:len(s.answer)-len("}\n")]
-	b = answer.AppendString(append(b, `,"reservation":`...), x.Token)
+	b = answer.AppendString(append(b, `,"reservation":`...), x.Name)
 	b = answer.AppendInstant(append(b, `,"expires_at":"`...), x.Expires)
 	if !x.HeldUntil.IsZero() {
 		b = answer.AppendInstant(append(b, `","held_until":"`...), x.HeldUntil)
@@ -153,7 +173,7 @@ func (a *API) reserve(s *scratch) error {
 // settle settles a reservation with "actual"; without it /v1/settle settles all units that
 // were reserved, and /v1/release 0.
 func (a *API) settle(s *scratch) error {
-	done, err := a.Reservations.Settle(background, observe.HTTP, s.token, s.actual)
+	done, err := reserve.Settle(background, a.Policies(), s.Via.(*calls.Via), s.token, s.actual)
 	s.answer = marshal(done)
 	return err
 }
@@ -161,16 +181,36 @@ func (a *API) settle(s *scratch) error {
 // extension is the answer to POST /v1/extend.
 type extension struct {
 	Policy      string `json:"policy"`
-	Reservation string `json:"reservation" jsonschema:"the token that settles and extends it from now on; the old one does not"`
+	Reservation string `json:"reservation" jsonschema:"the same as before"`
+	Reserved    int64  `json:"reserved" jsonschema:"units that are reserved, the further ones included"`
 	ExpiresAt   string `json:"expires_at" jsonschema:"from then on it cannot be settled, RFC 3339 with microseconds"`
-	HeldUntil   string `json:"held_until" jsonschema:"the hold ends then unless it is extended again"`
+	HeldUntil   string `json:"held_until,omitempty" jsonschema:"the hold ends then unless it is extended again; missing without a concurrency limit"`
 }
 
-// extend renews the hold of a reservation.
+// extend renews a reservation. If its further units are denied, the answer is that of a check, with
+// the status 429, because nothing was renewed.
 func (a *API) extend(s *scratch) error {
-	x, err := a.Reservations.Extend(background, observe.HTTP, s.token)
-	s.answer = marshal(extension{x.Policy, x.Token, string(answer.AppendInstant(nil, x.Expires)), string(answer.AppendInstant(nil, x.HeldUntil))})
-	return err
+	x, err := reserve.Extend(background, a.Policies(), s.Via.(*calls.Via), s.token, s.N, s.Before)
+	if err != nil {
+		return err
+	}
+	if s.outcome = x.Outcome; !x.Outcome.Allowed {
+		s.denied = true
+		made := answerOf(&x.Request, &x.Outcome)
+		s.answer = append(made.AppendJSON(s.answer, &x.Outcome.Applied), '\n')
+		return nil
+	}
+	made := extension{
+		Policy:      x.Policy,
+		Reservation: x.Name,
+		Reserved:    x.Units,
+		ExpiresAt:   string(answer.AppendInstant(nil, x.Expires)),
+	}
+	if !x.HeldUntil.IsZero() {
+		made.HeldUntil = string(answer.AppendInstant(nil, x.HeldUntil))
+	}
+	s.answer = marshal(made)
+	return nil
 }
 
 // checks decides a batch and writes the answers, in the order of the checks, to s.answer.

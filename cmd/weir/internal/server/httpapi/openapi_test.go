@@ -110,7 +110,7 @@ func readJSON(t *testing.T, text []byte) any {
 // problems are the statuses of problem documents besides those that follow from a role or
 // a body.
 var problems = map[string][]int{
-	"/v1/settle": {404, 409, 410}, "/v1/release": {404, 409, 410}, "/v1/extend": {404, 409, 410}, "/v1/reload": {409, 422}, "/v1/top": {400, 404},
+	"/v1/settle": {409, 410}, "/v1/release": {409, 410}, "/v1/extend": {409, 410}, "/v1/reload": {409, 422}, "/v1/top": {400, 404},
 	"/v1/keys/{policy}": {400, 404, 503}, "/gate/{policy}": {400, 403, 404, 429, 503},
 }
 
@@ -168,6 +168,9 @@ func operation(to *route, method string, schemas members) object {
 		responses["200"] = answer
 		if to.path == "/readyz" {
 			responses["503"] = answer
+		}
+		if to.path == "/v1/extend" {
+			responses["429"] = object{"description": "the further units do not fit, and nothing was changed", "content": object{"application/json": object{"schema": reference("Decision")}}}
 		}
 	case to.path == "/metrics":
 		responses["200"] = object{"description": "text", "content": object{"text/plain": object{"schema": object{"type": "string"}}}}
@@ -239,12 +242,18 @@ func bodySchema(takes member, schemas members) string {
 		text("the same instant as the answer holds it in at"),
 		{"type": "string", "minLength": 1, "maxLength": weir.MaxIDBytes, "description": "an idempotency key: a retry with it is charged once"},
 		units("milliseconds until the reservation expires, at most and by default the longest window; under a concurrency limit, at least the longest hold", 1),
-		text("the token of a reservation"),
+		text("the reservation, as the answer to /v1/reserve has it"),
 		units("units that were used, by default all that were reserved", 0),
 		{"type": "array", "minItems": 1, "maxItems": maxChecks, "items": reference("CheckRequest"), "description": "decided in their order"},
-		{"type": "boolean", "default": false, "description": "whether all checks are granted and charged or none; at most 16 limits and blocks in total"},
+		{"type": "boolean", "default": false, "description": "whether all checks are granted and charged or none; at most 16 limits in total"},
 		text("the name of a rolling limit; may be missing if the policy has one limit"),
 		{"type": "integer", "minimum": 1, "maximum": weir.MaxWindow.Milliseconds(), "description": "the span to count, milliseconds, at most the window of the limit"},
+		units("units of the reservation before the extension, so that a retry is made once", 0),
+		{"type": "integer", "minimum": 0, "maximum": weir.MaxWindow.Milliseconds(), "description": "the time of the block from now on, milliseconds; a running block that lasts longer stays, and 0 ends blocks"},
+		{"type": "array", "maxItems": engine.MaxLimits, "items": object{"type": "string"}, "description": "the limits to block, and only their dimensions are needed; default: those that count by every dimension"},
+	}
+	if takes == extendMembers {
+		all[2] = units("further units, default 0", 0)
 	}
 	properties, required := object{}, []string{}
 	for i, name := range memberNames {
@@ -253,12 +262,12 @@ func bodySchema(takes member, schemas members) string {
 			continue
 		}
 		properties[name] = all[i]
-		if m == lastMember || m == policyMember || m == tokenMember || m == checksMember {
+		if m == lastMember || m == policyMember || m == tokenMember || m == checksMember || m == forMember {
 			required = append(required, name)
 		}
 	}
 	names := map[member]string{peekMembers: "PeekRequest", countMembers: "CountRequest", decisionMembers: "CheckRequest", refundMembers: "RefundRequest",
-		reserveMembers: "ReserveRequest", settleMembers: "SettleRequest", releaseMembers: "ReleaseRequest", batchMembers: "ChecksRequest"}
+		reserveMembers: "ReserveRequest", settleMembers: "SettleRequest", releaseMembers: "ReleaseRequest", extendMembers: "ExtendRequest", blockMembers: "BlockRequest", batchMembers: "ChecksRequest"}
 	schemas.set(names[takes], object{"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 	return names[takes]
 }
@@ -276,6 +285,7 @@ var answers = map[string]any{
 	"/v1/settle":        reserve.Settlement{},
 	"/v1/release":       reserve.Settlement{},
 	"/v1/extend":        extension{},
+	"/v1/block":         blockAnswer{},
 	"/v1/keys/{policy}": resetAnswer{},
 	"/gate/{policy}":    nil,
 	"/v1/reload":        reloaded{},

@@ -27,8 +27,7 @@ import (
 // answer. States of decisions point into it, so nothing of it may be kept.
 type scratch struct {
 	call
-	to   *enforce.Rule // that the call names; nil for a settlement and a batch
-	life time.Duration // the time to live of a reservation
+	to *enforce.Rule // that the call names; nil for a settlement and a batch
 
 	batch    []call // the checks of /v1/checks
 	together bool   // the batch is charged all or none
@@ -41,6 +40,7 @@ type scratch struct {
 	states  [engine.MaxLimits]weir.LimitState
 	body    []byte // the body of the request
 	answer  []byte
+	denied  bool // the answer is a denial with the status 429
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -52,7 +52,8 @@ func (s *scratch) release() {
 		s.body, s.answer, s.json = nil, nil, strictjson.Reader{}
 	}
 	clear(s.key)
-	s.call, s.into, s.to, s.outcome, s.batch, s.together = call{key: s.key[:0]}, nil, nil, enforce.Outcome{}, nil, false
+	s.call, s.into, s.to, s.outcome = call{key: s.key[:0]}, nil, nil, enforce.Outcome{}
+	s.batch, s.together, s.denied = nil, false, false
 	scratches.Put(s)
 }
 
@@ -83,6 +84,10 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 	if s.to, err = a.Policies().Rule(s.policy); err != nil {
 		return calls.NoPolicy(err, weir.ErrInput, listPolicies)
 	}
+	if takes&forMember != 0 {
+		s.Target, err = s.to.ResetTarget(s.key, s.Limits)
+		return err
+	}
 	if s.Target, err = s.to.Target(s.key); err != nil {
 		return err
 	}
@@ -90,7 +95,8 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 		s.ID, err = idempotencyKey(r.Header, s.ID)
 	}
 	if err == nil && takes&ttlMember != 0 {
-		s.life, err = reserve.TTL(s.to, &s.Target, s.ttl, `"ttl_ms"`)
+		s.Reserve = true
+		s.TTL, err = reserve.TTL(s.to, &s.Target, s.ttl, `"ttl_ms"`)
 	}
 	return err
 }
@@ -155,8 +161,8 @@ type call struct {
 	granted         int64 // the instant of a grant to refund, microseconds since 1970; -1 = missing
 
 	ttl    int64  // the time to live of a reservation, in milliseconds; 0 = default
-	token  string // the token of a reservation
-	actual int64  // units that were used, or reserve.All
+	token  string // the name of a reservation
+	actual int64  // units that were used, or engine.AllUnits
 
 	last int64 // the span to count, in milliseconds
 }
@@ -178,6 +184,9 @@ const (
 	togetherMember // the checks are decided as one attempt
 	limitMember    // the limit to count
 	lastMember     // last_ms
+	beforeMember   // reserved: the units before an extension
+	forMember      // for_ms: the time of a block
+	limitsMember   // the limits to block
 )
 
 // The members that each call takes.
@@ -189,10 +198,12 @@ const (
 	reserveMembers  = decisionMembers | ttlMember
 	settleMembers   = tokenMember | actualMember
 	releaseMembers  = tokenMember
+	extendMembers   = tokenMember | unitsMember | beforeMember
+	blockMembers    = policyMember | keyMember | forMember | limitsMember
 	batchMembers    = checksMember | togetherMember
 )
 
-var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id", "ttl_ms", "reservation", "actual", "checks", "together", "limit", "last_ms"}
+var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id", "ttl_ms", "reservation", "actual", "checks", "together", "limit", "last_ms", "reserved", "for_ms", "limits"}
 
 // bodies describes the members of each call, with an example.
 var bodies = map[member]struct{ members, example string }{
@@ -203,6 +214,8 @@ var bodies = map[member]struct{ members, example string }{
 	countMembers:    {"policy, key, limit, last_ms", `{"policy":"…","key":{…},"last_ms":20000}`},
 	settleMembers:   {"reservation and actual", `{"reservation":"…","actual":1}`},
 	releaseMembers:  {"reservation", `{"reservation":"…"}`},
+	extendMembers:   {"reservation, n and reserved", `{"reservation":"…"}`},
+	blockMembers:    {"policy, key, for_ms and limits", `{"policy":"…","key":{…},"for_ms":600000}`},
 	batchMembers:    {"checks and together", `{"checks":[{"policy":"…","key":{…},"n":1}]}`},
 }
 
@@ -212,8 +225,11 @@ var bodies = map[member]struct{ members, example string }{
 // are errors. It reuses the memory of the key.
 func (s *scratch) read(takes member) error {
 	s.N, s.granted = 1, -1
-	if takes&actualMember != 0 {
-		s.actual = reserve.All
+	switch takes {
+	case settleMembers:
+		s.actual = engine.AllUnits
+	case extendMembers:
+		s.N, s.Before = 0, engine.Unknown
 	}
 	s.into, s.takes, s.seen = &s.call, takes, 0
 	if len(bytes.TrimLeft(s.body, " \t\r\n")) == 0 {
@@ -230,9 +246,13 @@ func (s *scratch) read(takes member) error {
 	case takes&checksMember != 0 && len(s.batch) == 0:
 		return calls.BadInput(`"checks" is missing or empty; send %s`, bodies[batchMembers].example)
 	case missing&tokenMember != 0:
-		return calls.BadInput(`"reservation" is missing: the token in the answer to /v1/reserve`)
+		return calls.BadInput(`"reservation" is missing: the text in the answer to /v1/reserve`)
+	case s.seen&beforeMember != 0 && s.N == 0:
+		return calls.BadInput(`"reserved" is for an extension by units; give their number as "n", or leave "reserved" away`)
 	case missing&policyMember != 0:
 		return errNoPolicy
+	case missing&forMember != 0:
+		return calls.BadInput(`"for_ms" is missing: the time of the block in milliseconds; 0 ends blocks`)
 	case missing&lastMember != 0:
 		return calls.BadInput(`"last_ms" is missing: the span to count, 1 to the window of the limit in milliseconds`)
 	case s.seen&instant == instant:
@@ -286,9 +306,27 @@ func (s *scratch) member(name []byte) (err error) {
 		}
 	case lastMember:
 		c.last, err = s.whole(`"last_ms"`, "1 to the window of the limit in milliseconds", math.MaxInt64)
+	case beforeMember:
+		c.Before, err = s.whole(`"reserved"`, "", weir.MaxUnits)
+	case forMember:
+		var ms int64
+		ms, err = s.whole(`"for_ms"`, "", weir.MaxWindow.Milliseconds())
+		c.For = time.Duration(ms) * time.Millisecond
+	case limitsMember:
+		err = s.json.Array(`"limits" must be an array of names, […]`, s.limitName)
 	case togetherMember:
 		s.together, err = s.json.Bool(`"together" must be true or false`)
 	}
+	return err
+}
+
+// limitName reads the name of a limit to block.
+func (s *scratch) limitName() error {
+	name, err := s.text(`"limits" must hold names, each in "…"`)
+	if err == nil && len(s.into.Limits) == engine.MaxLimits {
+		err = s.json.Fault("more than " + strconv.Itoa(engine.MaxLimits) + " limits; no policy has so many")
+	}
+	s.into.Limits = append(s.into.Limits, name)
 	return err
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/testkit/httpapitest"
 	"github.com/weirlimit/weir/internal/testkit/jsontest"
@@ -21,8 +21,11 @@ import (
 func referenceCall(b []byte, takes member) (c call, err error) {
 	defer jsontest.Recover(&err)
 	c = call{Request: enforce.Request{N: 1}, granted: -1}
-	if takes == settleMembers {
-		c.actual = reserve.All
+	switch takes {
+	case settleMembers:
+		c.actual = engine.AllUnits
+	case extendMembers:
+		c.N, c.Before = 0, engine.Unknown
 	}
 	seen := map[string]bool{}
 	for _, m := range jsontest.Members(jsontest.Must(b)) {
@@ -32,6 +35,10 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 			c.token = jsontest.Text(m.Value)
 		case m.Name == "actual" && takes == settleMembers:
 			c.actual = referenceUnits(m.Value)
+		case m.Name == "n" && takes == extendMembers:
+			c.N = referenceUnits(m.Value)
+		case m.Name == "reserved" && takes == extendMembers:
+			c.Before = referenceUnits(m.Value)
 		case takes&policyMember == 0:
 			jsontest.Require(false, "unknown member")
 		case m.Name == "ttl_ms" && takes == reserveMembers:
@@ -42,6 +49,13 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 			jsontest.Require(c.Limit != "", "limit")
 		case m.Name == "last_ms" && takes == countMembers:
 			c.last = jsontest.Number(m.Value, math.MaxInt64)
+		case m.Name == "for_ms" && takes == blockMembers:
+			c.For = time.Duration(jsontest.Number(m.Value, weir.MaxWindow.Milliseconds())) * time.Millisecond
+		case m.Name == "limits" && takes == blockMembers:
+			for _, name := range jsontest.Elements(m.Value) {
+				c.Limits = append(c.Limits, jsontest.Text(name))
+			}
+			jsontest.Require(len(c.Limits) <= engine.MaxLimits, "limits")
 		case m.Name == "policy":
 			c.policy = jsontest.Text(m.Value)
 		case m.Name == "key":
@@ -67,6 +81,8 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 	}
 	jsontest.Require(seen["policy"] || takes&policyMember == 0, "no policy")
 	jsontest.Require(seen["last_ms"] || takes != countMembers, "no span")
+	jsontest.Require(seen["for_ms"] || takes != blockMembers, "no time")
+	jsontest.Require(!seen["reserved"] || c.N > 0, "units before of no further ones")
 	jsontest.Require(seen["reservation"] || takes&tokenMember == 0, "no reservation")
 	jsontest.Require(takes != refundMembers || seen["at"] != seen["granted_at_us"], "no instant, or two")
 	return c, nil
@@ -106,6 +122,8 @@ var wholeBodies = []struct {
 	{reserveMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"}}`, `{"ttl_ms":60000,"policy":"search","key":{"ip":"1"},"id":"a","n":2}`}},
 	{settleMembers, []string{`{"reservation":"AQID","actual":3}`, `{"actual":0 , "reservation":"\u0041"}`, `{"reservation":"AQID"}`}},
 	{releaseMembers, []string{`{"reservation":"AQID"}`}},
+	{extendMembers, []string{`{"reservation":"AQID"}`, `{"reservation":"AQID","n":2}`, `{"n":2,"reserved":600,"reservation":"AQID"}`, `{"n":0,"reservation":"A"}`}},
+	{blockMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"},"for_ms":60000}`, `{"for_ms":0,"policy":"batch","limits":["a" , "b"]}`, `{"for_ms":0,"policy":"batch","limits":[]}`}},
 	{refundMembers, []string{
 		`{"policy":"sms","key":{"phone":"+1"},"n":2,"granted_at_us":1790000000000000}`,
 		`{"policy":"sms","key":{"phone":"+1"},"at":"2026-11-20T13:07:31.000005Z"}`,
@@ -113,7 +131,7 @@ var wholeBodies = []struct {
 	}},
 }
 
-var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_us":7 "id":"a" "id":"" "ttl_ms":1 "ttl_ms":0 "last_ms":1 "limit":"" last_ms limit "actual":1 "reservation":"" reservation actual ttl_ms id granted_at_us policy key n 1 .000001 .0000001 1969 Z`)
+var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_us":7 "id":"a" "id":"" "ttl_ms":1 "ttl_ms":0 "last_ms":1 "limit":"" last_ms limit "actual":1 "reserved":1 "n":0 "for_ms":1 "limits":[] limits for_ms reserved "reservation":"" reservation actual ttl_ms id granted_at_us policy key n 1 .000001 .0000001 1969 Z`)
 
 func TestCallsAgreeWithEncodingJSON(t *testing.T) {
 	for _, c := range wholeBodies {
