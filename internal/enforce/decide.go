@@ -53,9 +53,8 @@ type Request struct {
 	Before int64             // for an extension by units: those of the reservation before, or engine.Unknown
 	Via    any               // how the call came in; only the Handle uses it
 
-	// Reserve makes the granted units of an attempt those of a reservation that lives for TTL, 0
-	// for the longest window. At an instant it needs an ID and a TTL, and its Outcome has no
-	// Reservation.
+	// Reserve makes the granted units of an attempt those of a reservation that lives for TTL. Without
+	// an ID it gets a random one. In Decide a TTL of 0 stands for the longest window.
 	Reserve bool
 	TTL     time.Duration
 }
@@ -84,7 +83,8 @@ type Outcome struct {
 	// Reserved is the reservation after an attempt with Reserve, a settlement or an extension; the
 	// zero one if there is none.
 	Reserved    engine.Reservation
-	Reservation *weir.Reservation // the same for an attempt now, to be settled; nil if nothing was granted
+	ReservedID  string            // its id, after an attempt that was granted
+	Reservation *weir.Reservation // the same for an attempt now by Decide; nil if nothing was granted
 }
 
 // Handle receives the calls of one policy. It is safe for concurrent use.
@@ -286,11 +286,16 @@ func (r *Rule) decide(ctx context.Context, a *Request) (o Outcome, err error) {
 		return r.refund(ctx, a)
 	}
 	if a.Reserve && r.Reported {
-		return o, engine.Input("request", "policy %q counts reported units, so an attempt takes nothing that could be settled; report the units instead", r.Name)
+		return o, r.errReported()
 	}
 	q := r.begin(&o, a)
 	o.Decision, err = r.decideLimits(ctx, &o, a, &q)
 	return o, r.finish(&o, a, &q, err)
+}
+
+// errReported rejects a reservation under a policy that counts reported units.
+func (r *Rule) errReported() error {
+	return engine.Input("request", "policy %q counts reported units, so an attempt takes nothing that could be settled; report the units instead", r.Name)
 }
 
 // changeKey resets or blocks a key. The key may lack values that overrides are for, and plans
@@ -327,11 +332,16 @@ func (r *Rule) call(ctx context.Context, a *Request, c *engine.Call) (weir.Decis
 	calls := []engine.Call{*c}
 	r.engine.Do(ctx, calls)
 	*c = calls[0]
+	return decisionOf(c), c.Err
+}
+
+// decisionOf returns the decision about a call of the engine.
+func decisionOf(c *engine.Call) weir.Decision {
 	d := weir.Decision(c.Result)
 	if !d.Replayed { // such a result has the numbers of the first one
 		c.Rules.Explain((*engine.Result)(&d))
 	}
-	return d, c.Err
+	return d
 }
 
 // count counts the units of a limit. Plans, overrides and shadows share the histories.

@@ -1,7 +1,9 @@
 package enforce
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -16,6 +18,7 @@ func (r *Rule) reserve(ctx context.Context, o *Outcome, a *Request, c *weir.Call
 		q.TTL = a.TTL
 		o.Reservation, d, err = c.Limiter.Reserve(ctx, c.Key, q)
 		if x := o.Reservation; x != nil {
+			o.ReservedID = x.ID()
 			o.Reserved = engine.Reservation{Units: x.Units(), ExpiresAt: x.ExpiresAt().UnixMicro(), HeldUntil: micros(x.HeldUntil())}
 		}
 		return d, err
@@ -24,18 +27,40 @@ func (r *Rule) reserve(ctx context.Context, o *Outcome, a *Request, c *weir.Call
 		return d, err
 	}
 	var opened engine.Reservation // not that of the outcome, which would then be allocated for every decision
-	opens := engine.Call{
-		Rules:       c.Limiter.Compiled(),
-		Key:         c.Key,
-		N:           a.N,
-		ID:          a.ID,
-		TTL:         a.TTL.Microseconds(),
-		States:      c.Request.States,
-		Reservation: &opened,
-	}
-	d, err = r.call(ctx, a, &opens)
-	o.Reserved = opened
+	made := r.engineCall(a, c, &opened)
+	d, err = r.call(ctx, a, &made)
+	o.setReserved(&made, &opened)
 	return d, err
+}
+
+// engineCall returns the engine's call of a checked one of the limiter for a. A reservation is
+// opened, and described in opened.
+func (r *Rule) engineCall(a *Request, c *weir.Call, opened *engine.Reservation) engine.Call {
+	q := &c.Request
+	made := engine.Call{
+		Rules:  c.Limiter.Compiled(),
+		Key:    c.Key,
+		Op:     c.Op,
+		N:      q.N,
+		ID:     q.ID,
+		States: q.States,
+		Outage: r.WhenStoreIsDown,
+	}
+	if !q.At.IsZero() {
+		made.At, made.Given = q.At.UnixMicro(), true
+	}
+	if a.Reserve && a.N > 0 {
+		made.ID = cmp.Or(q.ID, rand.Text())
+		made.TTL, made.Reservation = a.TTL.Microseconds(), opened
+	}
+	return made
+}
+
+// setReserved sets the reservation that a call has opened, if it has.
+func (o *Outcome) setReserved(c *engine.Call, opened *engine.Reservation) {
+	if c.Err == nil && opened.Units > 0 {
+		o.Reserved, o.ReservedID = *opened, c.ID
+	}
 }
 
 // micros converts an instant to microseconds since 1970; the zero time is 0.

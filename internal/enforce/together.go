@@ -43,42 +43,48 @@ func observeAll(items []Item, all error, began time.Time) {
 }
 
 // DecideAll decides items in their order, each as [Rule.Decide] does: on memory with one
-// reading of the clock, on Redis in one round trip. An item with Reserve is decided by itself,
-// after those before it.
+// reading of the clock, on Redis in one round trip. All policies need the same engine. An item with
+// Reserve needs a TTL, and its Outcome has no Reservation.
 func DecideAll(ctx context.Context, items []Item) {
 	began := time.Now()
-	for rest := items; len(rest) > 0; {
-		alone := slices.IndexFunc(rest, func(it Item) bool { return it.Reserve && it.Err == nil })
-		if alone == 0 {
-			it := &rest[0]
-			it.Outcome, it.Err = it.Rule.decide(ctx, &it.Request)
-			rest = rest[1:]
+	made := make([]weir.Call, len(items))
+	calls := make([]engine.Call, len(items))
+	opened := make([]engine.Reservation, len(items))
+	var e engine.Engine // of all items
+	for i := range items {
+		it := &items[i]
+		if it.Err == nil {
+			made[i] = it.call()
+			it.Err = it.check(&made[i])
+		}
+		if calls[i].Err = it.Err; it.Err == nil {
+			calls[i] = it.Rule.engineCall(&it.Request, &made[i], &opened[i])
+			e = it.Rule.engine
+		}
+	}
+	if e != nil {
+		e.Do(ctx, calls)
+	}
+	for i := range items {
+		it := &items[i]
+		if it.Err != nil {
 			continue
 		}
-		if alone < 0 {
-			alone = len(rest)
+		if it.Err = calls[i].Err; it.Err == nil {
+			it.Outcome.Decision = decisionOf(&calls[i])
 		}
-		decideBatch(ctx, rest[:alone])
-		rest = rest[alone:]
+		it.Outcome.setReserved(&calls[i], &opened[i])
+		it.Err = it.Rule.finish(&it.Outcome, &it.Request, &made[i], it.Err)
 	}
 	observeAll(items, nil, began)
 }
 
-// decideBatch decides items in one call of the library.
-func decideBatch(ctx context.Context, items []Item) {
-	var calls []weir.Call
-	var of []*Item // the item of each call
-	for i := range items {
-		if it := &items[i]; it.Err == nil {
-			calls, of = append(calls, it.call()), append(of, it)
-		}
+// check returns the error of bad input in an item and its call.
+func (it *Item) check(c *weir.Call) error {
+	if it.Reserve && it.Rule.Reported {
+		return it.Rule.errReported()
 	}
-	weir.DecideAll(ctx, calls)
-	for i, it := range of {
-		c := &calls[i]
-		it.Outcome.Decision = c.Decision
-		it.Err = it.Rule.finish(&it.Outcome, &it.Request, c, c.Err)
-	}
+	return c.Check()
 }
 
 // DecideTogether decides items as one attempt, as [weir.DecideTogether] does: all are granted

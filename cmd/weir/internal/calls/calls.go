@@ -125,7 +125,9 @@ func (p *Rule) Observe(c enforce.Call) {
 		p.to.Metrics.Took[via.Protocol].Observe(c.Took.Seconds())
 	}
 	note := observe.Call{Protocol: via.Protocol, Outcome: observe.Error}
-	p.countReservation(&c)
+	if !via.Step {
+		p.countReservation(&c)
+	}
 	switch {
 	case c.Err != nil && IsBadInput(c.Err):
 		return
@@ -277,8 +279,8 @@ func (p *Rule) recordCall(r *enforce.Request, o *enforce.Outcome) {
 		if d.Granted > 0 {
 			p.record.Refunded(&r.Target, r.From.UnixMicro(), r.N, r.ID)
 		}
-	case o.Reservation != nil:
-		p.record.Opened(r, d, o.Reservation.ID(), r.TTL)
+	case o.ReservedID != "":
+		p.record.Opened(r, d, o.ReservedID, r.TTL)
 	default:
 		p.record.Decided(r, d)
 	}

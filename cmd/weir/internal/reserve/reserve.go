@@ -71,10 +71,10 @@ func Opened(p *enforce.Rule, key enforce.Pairs, a *enforce.Request, o *enforce.O
 	if i := slices.IndexFunc(key, func(v enforce.Pair) bool { return v.Name == p.PlanBy }); i >= 0 && !slices.Contains(p.Dimensions(), p.PlanBy) {
 		name.Plan, name.Pairs = key[i], slices.Delete(slices.Clone(key), i, i+1)
 	}
-	if o.Reservation == nil {
+	if o.ReservedID == "" {
 		return nothing(p, &name, o, a.TTL)
 	}
-	name.ID = o.Reservation.ID()
+	name.ID = o.ReservedID
 	return describe(&name, o)
 }
 
