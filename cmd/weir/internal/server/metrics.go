@@ -149,7 +149,7 @@ func (s *Server) addEnvoyMetrics() {
 			metrics.Labels{"outcome": outcome}, n.Load)
 	}
 	m.Counter("weir_envoy_unknown_domains_total", "Requests for a domain that is neither configured nor a policy; they are answered OK.", nil, n.UnknownDomains.Load)
-	m.Counter("weir_envoy_unrefunded_hits_total", "Hits of denied requests that stay charged because the store was unavailable for their refund.", nil, n.Kept.Load)
+	m.Counter("weir_envoy_unrefunded_hits_total", "Hits of denied or failed requests that stay charged: the store failed between two steps, or a concurrent request took the last quota.", nil, n.Kept.Load)
 	m.Table("weir_envoy_hits_total", "Hits by the deciding rule; shadowed ones were above the limit of a rule in shadow_mode.",
 		[]string{"domain", "rule", "outcome"}, s.envoyHits)
 	m.Table("weir_envoy_near_limit_hits_total", "Granted hits that took a rule above four fifths of its limit.",

@@ -3,6 +3,7 @@ package envoy
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"time"
@@ -25,7 +26,7 @@ func (s *Service) decideCall(c *call) {
 	}
 	c.decideEach(c.itemsOf(shadowed), op)
 	if c.err != nil {
-		s.rollBack(c) // a request without an answer charges nothing
+		s.rollBack(c)
 	}
 }
 
@@ -103,10 +104,10 @@ func (s *Service) grantInSteps(c *call, items []*item) bool {
 		c.countDenials(items)
 		return false
 	}
-	c.decideEach(items, engine.Attempt)
+	c.reserveEach(items)
 	fit := fitting(items)
 	if len(fit) < len(items) {
-		s.rollBack(c) // a concurrent request took the room after the peek
+		s.rollBack(c) // one of them, or a concurrent request, took the room after the look
 		c.decideEach(fit, engine.Peek)
 	}
 	return len(fit) == len(items)
@@ -125,7 +126,7 @@ func (c *call) countDenials(items []*item) {
 		if !it.over {
 			it.result = looked
 		}
-		it.charged = 0
+		it.charged = false
 	}
 }
 
@@ -145,6 +146,27 @@ func (c *call) decideEach(items []*item, op engine.Op) {
 	} else {
 		enforce.DecideAll(background, asked)
 	}
+	c.take(items, asked)
+}
+
+// reserveTime is the life of a reservation of reserveEach: longer than a request takes.
+const reserveTime = 10 * time.Second
+
+// reserveEach attempts items, each by itself and as a reservation, which rollBack can cancel: also
+// one whose answer was lost. Most are never settled, and their units stay as granted.
+func (c *call) reserveEach(items []*item) {
+	if c.err != nil {
+		return
+	}
+	asked := c.ask(items, engine.Attempt, false)
+	for i, it := range items {
+		if it.n == 0 || it.rule.Reported {
+			continue
+		}
+		it.reservation = rand.Text()
+		asked[i].Reserve, asked[i].TTL, asked[i].ID = true, reserveTime, it.reservation
+	}
+	enforce.DecideAll(background, asked)
 	c.take(items, asked)
 }
 
@@ -195,7 +217,7 @@ func (c *call) ask(items []*item, op engine.Op, together bool) []enforce.Item {
 func (c *call) take(items []*item, asked []enforce.Item) {
 	for i, it := range items {
 		a := &asked[i]
-		it.charged = 0
+		it.charged = false
 		if c.err = cmp.Or(c.err, a.Err); a.Err != nil {
 			continue
 		}
@@ -231,9 +253,7 @@ func (it *item) take(c *call, a *enforce.Item) {
 	if a.Outcome.Applied.Shadow {
 		d = &a.Outcome.Applied.Would
 	}
-	if a.Op == engine.Attempt && d.Granted > 0 && !it.rule.Reported { // such an attempt charges nothing
-		it.charged = d.At.UnixMicro()
-	}
+	it.charged = a.Op == engine.Attempt && d.Granted > 0 && !it.rule.Reported // such an attempt charges nothing
 }
 
 // refundItems gives back the hits of the items with is_negative_hits. The protocol does not
@@ -246,11 +266,7 @@ func (s *Service) refundItems(c *call) {
 	if len(items) == 0 {
 		return
 	}
-	charged := slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.n == 0 || it.rule.Reported })
-	for _, it := range charged {
-		it.charged = engine.Oldest
-	}
-	_, failed := s.refund(background, charged)
+	failed := s.refund(slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.n == 0 || it.rule.Reported }))
 	c.decideEach(items, engine.Peek)
 	for _, it := range items {
 		it.over = false
@@ -263,45 +279,78 @@ func (s *Service) refundItems(c *call) {
 // rollBackTime bounds the time of one rollback.
 const rollBackTime = time.Second
 
-// rollBack refunds the charges of the call, which has no warnings then. Hits that cannot be
-// refunded stay charged and are counted: the limit then grants too little, never too much.
+// rollBack cancels the reservations of a request that is denied or fails all the same, and its
+// grants carry no warning. Other charges of it stay and are counted, as those whose reservation
+// cannot be cancelled: their limits then grant too little, never too much.
 func (s *Service) rollBack(c *call) {
-	var charged []*item
+	c.warnings = nil
+	var reserved []*item
+	kept := int64(0)
 	for i := range c.items {
-		if c.items[i].charged != 0 {
-			charged = append(charged, &c.items[i])
+		switch it := &c.items[i]; {
+		case it.reservation != "" && (it.charged || c.err != nil): // the answer may have been lost
+			reserved = append(reserved, it)
+		case it.charged:
+			kept += it.n
 		}
 	}
-	c.warnings = nil
-	ctx, cancel := context.WithTimeout(background, rollBackTime)
-	defer cancel()
-	if kept, err := s.refund(ctx, charged); err != nil {
-		s.Counts.Kept.Add(kept)
-		s.outages.NoDecision(err)
-	}
+	kept += s.cancel(reserved)
+	s.Counts.Kept.Add(kept)
 }
 
-// refund gives back the charges of items. It returns the hits that stay charged, with the last
-// error.
-func (s *Service) refund(ctx context.Context, charged []*item) (kept int64, err error) {
-	calls := make([]engine.Call, len(charged))
-	for i, it := range charged {
-		calls[i] = engine.Call{Rules: it.rule.Limiter(&it.target, time.Time{}).Compiled(), Key: it.target.Key,
-			Op: engine.Refund, N: it.n, From: it.charged, Outage: it.rule.WhenStoreIsDown}
+// cancel settles reservations with 0 units. It returns the hits that stay charged.
+func (s *Service) cancel(reserved []*item) (kept int64) {
+	if len(reserved) == 0 {
+		return 0
+	}
+	ctx, stop := context.WithTimeout(background, rollBackTime)
+	defer stop()
+	calls := make([]engine.Call, len(reserved))
+	for i, it := range reserved {
+		calls[i] = engine.Call{
+			Rules:  it.rule.Limiter(&it.target, time.Time{}).Compiled(),
+			Key:    it.target.Key,
+			Op:     engine.Settle,
+			ID:     it.reservation,
+			Outage: it.rule.WhenStoreIsDown,
+		}
 	}
 	s.options.Engine.Do(ctx, calls)
-	for i, it := range charged {
+	for i, it := range reserved {
+		switch r, err := &calls[i].Result, calls[i].Err; {
+		case errors.Is(err, engine.ErrExpired): // it was never granted
+		case err != nil:
+			kept += it.n
+			s.outages.NoDecision(err)
+		case it.rule.Handle != nil:
+			o := enforce.Outcome{Decision: weir.Decision{Granted: r.Granted, At: r.At}}
+			request := enforce.Request{Target: it.target, Op: engine.Settle, ID: it.reservation, Via: step}
+			it.rule.Handle.Observe(enforce.Call{Item: enforce.Item{Outcome: o, Request: request}})
+		}
+		it.charged, it.reservation = false, ""
+	}
+	return kept
+}
+
+// refund gives back the oldest hits of items. It returns the last error.
+func (s *Service) refund(items []*item) (err error) {
+	calls := make([]engine.Call, len(items))
+	for i, it := range items {
+		calls[i] = engine.Call{Rules: it.rule.Limiter(&it.target, time.Time{}).Compiled(), Key: it.target.Key,
+			Op: engine.Refund, N: it.n, From: engine.Oldest, Outage: it.rule.WhenStoreIsDown}
+	}
+	s.options.Engine.Do(background, calls)
+	for i, it := range items {
 		took := calls[i].Result.Granted
-		if it.kind == refunded && it.limit != nil {
+		if it.limit != nil {
 			it.limit.tally.Refunded.Add(took)
 		}
 		if calls[i].Err != nil {
-			kept, err = kept+it.n, calls[i].Err
+			err = calls[i].Err
 		} else if took > 0 && it.rule.Handle != nil {
 			it.rule.Handle.Observe(enforce.Call{Item: enforce.Item{Outcome: enforce.Outcome{Decision: weir.Decision{Allowed: true, Granted: took}},
-				Request: enforce.Request{Target: it.target, Op: engine.Refund, From: time.UnixMicro(it.charged), N: it.n, Via: step}}})
+				Request: enforce.Request{Target: it.target, Op: engine.Refund, From: time.UnixMicro(engine.Oldest), N: it.n, Via: step}}})
 		}
-		it.charged = 0
 	}
-	return kept, err
+	return err
 }

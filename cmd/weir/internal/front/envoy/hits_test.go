@@ -61,9 +61,9 @@ func (s *stolen) Do(ctx context.Context, calls []engine.Call) {
 	s.Engine.Do(ctx, calls)
 }
 
-// Another request takes the last hits between the peeks and the charges: the charges of the
-// others are refunded.
-func TestLaterDenialRefundsEarlierSteps(t *testing.T) {
+// Another request takes the last hits between the peeks and the charges: the reservations of
+// the others are cancelled.
+func TestLaterDenialCancelsEarlierSteps(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		e := &stolen{Engine: apart{c}}
 		p := connect(t, e, parse(t, hitsConfig))

@@ -57,7 +57,7 @@ func (l *leaver) Do(ctx context.Context, calls []engine.Call) {
 				l.leave()
 				c.Fail(errLost)
 			}
-		case engine.Refund:
+		case engine.Settle:
 			if err := ctx.Err(); err != nil {
 				c.Fail(err)
 			}
@@ -66,8 +66,8 @@ func (l *leaver) Do(ctx context.Context, calls []engine.Call) {
 	l.Engine.Do(ctx, calls)
 }
 
-// A request that fails after its first steps charges nothing: its grants are refunded,
-// even if its proxy has hung up.
+// A request that fails after its first steps charges nothing that it has reserved, even if its proxy
+// has hung up. Other hits stay, and are counted.
 func TestFailedRequestChargesNothing(t *testing.T) {
 	const config = `
 domain: lost
@@ -76,7 +76,7 @@ descriptors:
   - {key: watched, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 10}}
   - {key: soft, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 10}}
 `
-	for _, second := range []string{"watched=1", "soft=1", "a=1"} {
+	for second, kept := range map[string]int64{"watched=1": 1, "soft=1": 1, "a=1": 0} {
 		l := &leaver{Engine: weir.NewMemory(), left: 1}
 		p := connect(t, apart{l}, parse(t, config))
 		r := p.request("a=1", second)
@@ -86,7 +86,9 @@ descriptors:
 			t.Errorf("%s: got %v, want an error", second, a)
 		}
 		l.left = 10
-		p.wants("OK | OK 10/10 0s", "a=1 hits:0")
+		if a := p.ask("a=1 hits:0"); int64(a.Statuses[0].LimitRemaining) != 10-kept || p.service.Counts.Kept.Load() != kept {
+			t.Errorf("%s: %s, and %d hits are counted as kept, want %d", second, brief(a), p.service.Counts.Kept.Load(), kept)
+		}
 	}
 }
 

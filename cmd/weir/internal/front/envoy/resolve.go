@@ -68,7 +68,8 @@ type item struct {
 	n      int64          // hits
 
 	result
-	charged int64 // the instant of the hits that the last decision charged, or engine.Oldest; 0 = none
+	charged     bool   // the last decision charged the hits
+	reservation string // the id under which they were charged; "" = none
 }
 
 // result is the decision about an item.

@@ -9,9 +9,10 @@
 // policy that counts denials or reports.
 //
 // Those requests take several steps: a peek at every descriptor, then a charge for each
-// if all peeks fit. If a concurrent request takes the room in between, the charges made
-// so far are refunded. So a window never exceeds its limit; the cost is that such a
-// request may briefly deny another one.
+// if all peeks fit. These charges are reservations. If a concurrent request takes the room in
+// between, those made so far are cancelled. So a window never exceeds its limit; the cost is that
+// such a request may briefly deny another one, and that the store remembers each reservation for a
+// minute. Other charges of a request that fails in between stay, and are counted.
 //
 // Trade-off: the service trusts its clients, which are proxies. Every client of the
 // listener can charge every key.

@@ -122,7 +122,7 @@ type Counts struct {
 	Failed         atomic.Int64 // no decision could be made
 	BadInputs      atomic.Int64
 	UnknownDomains atomic.Int64 // for a domain that is neither configured nor a policy; they are answered OK
-	Kept           atomic.Int64 // hits of denied requests that stay charged, since the store did not answer the refund
+	Kept           atomic.Int64 // hits of denied or failed requests that stay charged
 }
 
 // Overridden stands for the rule of requests with limits of their own. No rule has that
