@@ -143,3 +143,33 @@ func TestBatchesReplayIDs(t *testing.T) {
 		t.Errorf("got %+v, then %+v", first, second)
 	}
 }
+
+// TestBatchesReserve: items of a batch open reservations in its one call of the engine, each with an
+// id of its own. One that is denied opens none.
+func TestBatchesReserve(t *testing.T) {
+	e := &counter{Engine: weir.NewMemory()}
+	plain, reported := named(batchRules(t, e), "plain"), named(batchRules(t, e), "reported")
+	reserves := func(r *Rule, n int64, id string) Item {
+		return Item{Rule: r, Request: Request{Target: Target{Key: weir.K("u")}, N: n, ID: id, Reserve: true, TTL: time.Minute}}
+	}
+	items := []Item{reserves(plain, 1, ""), reserves(plain, 1, ""), reserves(plain, 2, ""), reserves(plain, 1, "use"), reserves(reported, 1, "")}
+	DecideAll(context.Background(), items)
+	e.took(t, len(items), "a batch of %d items", len(items))
+	ids := map[string]bool{}
+	for i, units := range []int64{1, 1, 0, 1, 0} {
+		o := &items[i].Outcome
+		if o.Reserved.Units != units || (o.ReservedID != "") != (units > 0) || ids[o.ReservedID] && units > 0 {
+			t.Errorf("item %d reserved %+v as %q, want %d units and an id of its own", i, o.Reserved, o.ReservedID, units)
+		}
+		ids[o.ReservedID] = true
+	}
+	if err := items[4].Err; !errors.Is(err, weir.ErrInput) || items[3].Outcome.ReservedID != "use" {
+		t.Errorf("reported: %v; with an id: %q", err, items[3].Outcome.ReservedID)
+	}
+	for i := range items[:2] {
+		settle := Request{Target: items[i].Target, Op: engine.Settle, ID: items[i].Outcome.ReservedID}
+		if o, err := plain.Decide(context.Background(), &settle); err != nil || o.Granted != 1 {
+			t.Errorf("item %d: settled %+v, %v; want 1 unit back", i, o.Decision, err)
+		}
+	}
+}

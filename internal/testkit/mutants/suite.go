@@ -60,8 +60,9 @@ var batches = suite{
 	layers: []layer{
 		{name: "unit", pkg: ".", args: []string{"-test.run=^TestBatch"}},
 		{name: "batches", pkg: "internal/memory", args: []string{"-test.run=^TestMemoryConformance$/^batches$"}},
-		{name: "enforce", pkg: "internal/enforce", args: []string{"-test.run=Batches|Crosses|Together|Traces|Warn"}},
-		{name: "http", pkg: "cmd/weir/internal/server", args: []string{"-test.run=^Test(Checks|BadBatches|Batches)"}},
+		{name: "enforce", pkg: "internal/enforce", args: []string{"-test.run=Batches|Blocks|Crosses|Each|Together|Traces|Warn"}},
+		{name: "http", pkg: "cmd/weir/internal/server", args: []string{"-test.run=^Test(Checks|BadBatches|Batches|Reservations)"}},
+		{name: "names", pkg: "cmd/weir/internal/reserve"},
 	},
 }
 
