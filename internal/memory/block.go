@@ -118,10 +118,10 @@ func (m *Memory) removeBlock(r *record) {
 // together, each has such a limit among its own, by the waits before these blocks.
 func (c *claim) beginBlocks() {
 	if c.rules.calls == nil {
-		c.denier(allLimits[:len(c.records)]).markBlock()
+		c.denier().markBlock()
 	}
 	for _, among := range c.rules.calls {
-		c.denier(among).markBlock()
+		c.denierAmong(among).markBlock()
 	}
 	for i := range c.records {
 		if r := &c.records[i]; r.begins {
@@ -142,9 +142,6 @@ func (r *record) markBlock() {
 // record stores (R2). A recording drops a block that is over, as it drops entries: its instant
 // becomes that of the newest attempt, so no later decision is within the block.
 func (m *Memory) storeBlocks(c *claim) {
-	if c.locks == 0 {
-		return
-	}
 	virtual := c.at.virtual()
 	for i := range c.records {
 		r := &c.records[i]

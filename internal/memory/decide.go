@@ -213,7 +213,9 @@ func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 	if units > 0 && req.once != nil {
 		req.once.remember(d)
 	}
-	m.storeBlocks(c)
+	if c.locks != 0 { // otherwise no key has a block
+		m.storeBlocks(c)
+	}
 	if m.journal != nil {
 		m.report(c, units)
 	}
@@ -278,8 +280,12 @@ func (c *claim) answer(full, begins bool, d *engine.Result) {
 		s.wait = s.h.Wait(s.arena, s.rule, &s.state, now, s.limit.units(req.N))
 		s.wait = max(s.wait, s.blocked)
 	}
-	if !full {
-		d.Limit = c.binding(d.Granted).limit.described.Name
+	switch {
+	case full:
+	case d.Granted > 0:
+		d.Limit = c.tightest().limit.described.Name
+	default:
+		d.Limit = c.denier().limit.described.Name
 	}
 	if begins {
 		c.beginBlocks()
@@ -315,12 +321,8 @@ func (r *record) remaining() int64 {
 	return room
 }
 
-// binding returns the limit that kept the attempt from being granted in full: after a partial
-// grant the first one with the least room, after a denial the one that denied it.
-func (c *claim) binding(granted int64) *record {
-	if granted == 0 {
-		return c.denier(allLimits[:len(c.records)])
-	}
+// tightest returns the limit that cut a partial grant: the first one with the least room.
+func (c *claim) tightest() *record {
 	b := &c.records[0]
 	for i := range c.records {
 		if s := &c.records[i]; s.room < b.room {
@@ -330,18 +332,19 @@ func (c *claim) binding(granted int64) *record {
 	return b
 }
 
-// allLimits are the indices of any limits.
-var allLimits = func() (all [engine.MaxLimits]int) {
-	for i := range all {
-		all[i] = i
+// denier returns the limit that denied the attempt and has the longest wait. The first wins a tie.
+func (c *claim) denier() (b *record) {
+	for i := range c.records {
+		if s := &c.records[i]; c.denied(s) && (b == nil || s.wait > b.wait) {
+			b = s
+		}
 	}
-	return all
-}()
+	return b
+}
 
-// denier returns, among some limits, the one that denied the attempt and has the longest wait, or
-// nil if none denied it. The first wins a tie.
-func (c *claim) denier(among []int) (b *record) {
-	for _, i := range among {
+// denierAmong is denier for some limits by their indices, or nil if none of them denied it.
+func (c *claim) denierAmong(some []int) (b *record) {
+	for _, i := range some {
 		if s := &c.records[i]; c.denied(s) && (b == nil || s.wait > b.wait) {
 			b = s
 		}

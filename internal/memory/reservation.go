@@ -389,7 +389,9 @@ func (x *revision) extend(c *claim, d *engine.Result) {
 func (m *Memory) revise(c *claim, recorded bool) {
 	x := c.req.revision
 	x.until, x.changed = max(x.operation.Until, x.next.keptUntil(c.now)), true
-	m.storeBlocks(c)
+	if c.locks != 0 {
+		m.storeBlocks(c)
+	}
 	if m.journal != nil {
 		r := m.newReport(c.now, c.at.virtual())
 		r.recorded(c.records, c.rules.mode)
