@@ -115,8 +115,9 @@ func (m *Memory) removeBlock(r *record) {
 }
 
 // beginBlocks begins the block of the limit that denied the attempt, if it has one. Of calls
-// together, each has such a limit among its own, by the waits before these blocks.
-func (c *claim) beginBlocks() {
+// together, each has such a limit among its own, by the waits before these blocks. It returns the
+// longest block.
+func (c *claim) beginBlocks() (longest int64) {
 	if c.rules.calls == nil {
 		c.denier().markBlock()
 	}
@@ -127,8 +128,10 @@ func (c *claim) beginBlocks() {
 		if r := &c.records[i]; r.begins {
 			r.blocked = r.limit.block
 			r.wait = max(r.wait, r.blocked)
+			longest = max(longest, r.blocked)
 		}
 	}
+	return longest
 }
 
 // markBlock marks the block of a limit, if it has one, as one that begins. r may be nil.
@@ -150,10 +153,10 @@ func (m *Memory) storeBlocks(c *claim) {
 		case r.begins || r.redated:
 			r.block.SetBlock(c.now, c.now+r.blocked)
 			r.block.SetVirtual(virtual)
-		case r.isNewBlock, r.adds > 0 && r.isBlockOver(c.now, virtual):
+		case r.isNewBlock, r.entry.Units > 0 && r.isBlockOver(c.now, virtual):
 			m.removeBlock(r)
 		}
-		if r.slot != nil && (r.adds > 0 || r.begins) {
+		if r.slot != nil && (r.entry.Units > 0 || r.begins) {
 			r.slot.SetBlocked(r.block != nil)
 		}
 	}
@@ -174,7 +177,7 @@ func (m *Memory) blockHeld(c *claim, d *engine.Result) error {
 	defer m.release(c)
 	for i := range c.records {
 		r := &c.records[i]
-		r.adds = 0
+		r.entry.Units = 0
 		if c.req.From == 0 {
 			continue
 		}

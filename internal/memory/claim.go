@@ -75,18 +75,9 @@ type record struct {
 	h     *window.History // the history decided on
 	arena *window.Arena   // with its entries
 	state window.State
-	adds  int64      // units to be recorded; 0 = the history is only read, or gives units back
-	entry window.Add // of these units
+	entry window.Add // to be recorded; 0 units = the history is only read, or gives units back
 	full  bool       // the shard has no room for the key or its block
 	isNew bool       // the key was inserted
-
-	// The limit's block (block.go). Its slot is nil if there is none. It belongs to the claim
-	// while the shard is locked.
-	block      *keytable.Slot
-	blocked    int64 // microseconds for which it still denies
-	isNewBlock bool  // its slot was inserted and has no block yet
-	begins     bool  // this decision begins it, or gives it another end
-	redated    bool  // a corrected clock has moved its beginning to now (R2)
 
 	// corrected reports that h is a copy, which storeCopies can store: with a correction of the
 	// clock (R2), with another rate of a bucket (R12), or for a refund of all or none.
@@ -100,6 +91,14 @@ type record struct {
 	closed bool  // the minimum interval had not passed, or a block ran
 
 	wait int64 // this limit's own wait after the decision
+
+	// The limit's block (block.go). Its slot is nil if there is none. It belongs to the claim
+	// while the shard is locked.
+	block      *keytable.Slot
+	blocked    int64 // microseconds for which it still denies
+	isNewBlock bool  // its slot was inserted and has no block yet
+	begins     bool  // this decision begins it, or gives it another end
+	redated    bool  // a corrected clock has moved its beginning to now (R2)
 }
 
 // noHistory is the history of a key without a slot. It is never written: recording begins
@@ -188,8 +187,8 @@ func (m *Memory) tryHold(c *claim) bool {
 		r.h = &slot.History
 		r.arena = &r.shard.Arena
 		r.corrected = false
+		r.entry.Units, r.blocked = 0, 0
 		r.block = nil // with one, Acquire misses
-		r.blocked = 0
 		last := slot.Last
 		fits = fits && last-c.raw < window.Step && slot.Rate() == r.limit.Rate
 		c.now = max(c.now, last)
@@ -238,7 +237,8 @@ func (m *Memory) hold(c *claim) {
 	for i := range c.records {
 		r := &c.records[i]
 		r.h, r.arena = &noHistory, &r.shard.Arena
-		r.corrected, r.full, r.isNew = false, false, false
+		r.entry.Units, r.corrected = 0, false
+		r.full, r.isNew = false, false
 		if r.slot = r.shard.Lookup(r.key, r.text); r.slot == nil && c.req.inserts(r.limit) {
 			missing++
 		}
@@ -348,9 +348,12 @@ func (c *claim) unlockHistories() {
 }
 
 func (m *Memory) unlockShards(c *claim) {
-	if c.locks == 0 {
-		return
+	if c.locks != 0 {
+		m.unlockLocked(c)
 	}
+}
+
+func (m *Memory) unlockLocked(c *claim) {
 	if c.req.mayExceed() {
 		c.setSpare(0)
 	}

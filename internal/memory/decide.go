@@ -179,19 +179,29 @@ func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 	case engine.Extend:
 		return m.extendHeld(c, d)
 	}
-	req, mode := c.req, c.rules.mode
-	look := c.look(req.N)
-	granted, full := window.Grant(req.N, look.room, look.open, mode == engine.Partial)
+	req, mode, records := c.req, c.rules.mode, c.records
+	room, open := int64(window.Forever), true
+	blocked := false
+	for i := range records {
+		r := &records[i]
+		r.state = r.h.Look(r.arena, r.rule, c.now) // as record.look, which is not inlined
+		r.room = r.state.Room(r.rule)
+		r.closed = r.blocked > 0 || r.state.IntervalWait(r.rule, c.now) > 0
+		room = min(room, r.limit.fitting(r.room, req.N))
+		open = open && !r.closed
+		blocked = blocked || r.blocked > 0
+	}
+	granted, full := window.Grant(req.N, room, open, mode == engine.Partial)
 	units := granted // to record
 	switch {
 	case req.Op == engine.Peek || req.Op == engine.Probe || req.N == 0:
 		units = 0
 	case req.Op == engine.Record:
 		granted, full, units = req.N, true, req.N
-	case mode == engine.CountDenied && !look.blocked:
+	case mode == engine.CountDenied && !blocked:
 		units = req.N
 	}
-	begins := granted == 0 && !look.blocked && c.mayBegin()
+	begins := granted == 0 && !blocked && c.mayBegin()
 	done = true
 	if begins {
 		done, err = m.insertBlocks(c)
@@ -219,41 +229,29 @@ func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 	if m.journal != nil {
 		m.report(c, units)
 	}
-	m.finish(c, units > 0)
-	return true, nil
-}
-
-// found is the state of all limits before a decision.
-type found struct {
-	room    int64 // least room of the limits
-	open    bool  // all minimum intervals have passed, and no block runs
-	blocked bool  // a block runs
-}
-
-// look reads the histories for an attempt of n units.
-func (c *claim) look(n int64) found {
-	all := found{room: window.Forever, open: true}
-	for i := range c.records {
-		r := &c.records[i]
-		r.adds = 0
-		r.state = r.h.Look(r.arena, r.rule, c.now)
-		r.room = r.state.Room(r.rule)
-		r.closed = r.blocked > 0 || r.state.IntervalWait(r.rule, c.now) > 0
-		all.room = min(all.room, r.limit.fitting(r.room, n))
-		all.open = all.open && !r.closed
-		all.blocked = all.blocked || r.blocked > 0
-	}
-	return all
-}
-
-// finish releases the histories of a decision. If it has recorded units it sweeps: peeks and denials
-// remove no history (R4).
-func (m *Memory) finish(c *claim, recorded bool) {
 	c.unlockHistories()
-	if recorded && (c.inserted || sweepDue(c.raw)) {
+	if units > 0 && (c.inserted || sweepDue(c.raw)) { // peeks and denials remove no history (R4)
 		m.sweep(c)
 	}
 	m.unlockShards(c)
+	return true, nil
+}
+
+// look reads the history before a decision.
+func (r *record) look(now int64) {
+	r.state = r.h.Look(r.arena, r.rule, now)
+	r.room = r.state.Room(r.rule)
+	r.closed = r.blocked > 0 || r.state.IntervalWait(r.rule, now) > 0
+}
+
+// fits reports whether n units of all limits fit in full.
+func (c *claim) fits(n int64) bool {
+	for i := range c.records {
+		if r := &c.records[i]; r.closed || r.limit.units(n) > r.room {
+			return false
+		}
+	}
+	return true
 }
 
 // report sends the changes of a decision to the journal.
@@ -275,10 +273,15 @@ func (m *Memory) report(c *claim, units int64) {
 // that denied it begin their blocks (R20).
 func (c *claim) answer(full, begins bool, d *engine.Result) {
 	req, now, records := c.req, c.now, c.records
+	var wait, reset, blocked int64
+	remaining := int64(window.Forever)
 	for i := range records {
 		s := &records[i]
-		s.wait = s.h.Wait(s.arena, s.rule, &s.state, now, s.limit.units(req.N))
-		s.wait = max(s.wait, s.blocked)
+		s.wait = max(s.h.Wait(s.arena, s.rule, &s.state, now, s.limit.units(req.N)), s.blocked)
+		wait = max(wait, s.wait)
+		reset = max(reset, s.h.Reset(s.rule, &s.state, now), s.blocked)
+		blocked = max(blocked, s.blocked)
+		remaining = min(remaining, s.remaining())
 	}
 	switch {
 	case full:
@@ -288,16 +291,11 @@ func (c *claim) answer(full, begins bool, d *engine.Result) {
 		d.Limit = c.denier().limit.described.Name
 	}
 	if begins {
-		c.beginBlocks()
-	}
-	var wait, reset, blocked int64
-	remaining := int64(window.Forever)
-	for i := range records {
-		s := &records[i]
-		wait = max(wait, s.wait)
-		reset = max(reset, s.h.Reset(s.rule, &s.state, now), s.blocked)
-		blocked = max(blocked, s.blocked)
-		remaining = min(remaining, s.remaining())
+		blocked = c.beginBlocks()
+		wait, reset = max(wait, blocked), max(reset, blocked)
+		for i := range records {
+			remaining = min(remaining, records[i].remaining())
+		}
 	}
 	d.Remaining, d.RetryAfter, d.ResetAfter = remaining, span(wait), span(reset)
 	d.Blocked = span(blocked)

@@ -156,7 +156,7 @@ func (r *report) corrections(records []record) {
 func (r *report) recorded(records []record, mode engine.Mode) {
 	for i := range records {
 		s := &records[i]
-		changed := s.adds > 0 || s.took > 0
+		changed := s.entry.Units > 0 || s.took > 0
 		if s.corrected || changed && s.rule.Rate != 0 {
 			r.replaced(s)
 			continue
@@ -165,7 +165,7 @@ func (r *report) recorded(records []record, mode engine.Mode) {
 			c := r.add(Refund, s.limit, s.text)
 			c.End, c.Units, c.Cutoff = s.refunded, s.took, s.cutoff
 		}
-		if s.adds == 0 {
+		if s.entry.Units == 0 {
 			continue
 		}
 		end := s.h.End()

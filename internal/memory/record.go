@@ -11,12 +11,11 @@ import (
 // comes before the first write. denied reports that CountDenied records a denied attempt. done
 // is false if the locks of the shards are needed and not held.
 func (m *Memory) record(c *claim, units int64, denied bool) (done bool, err error) {
-	for i := range c.records {
-		if r := &c.records[i]; r.limit.cost >= 0 { // otherwise it is only read (R7)
-			r.adds = r.limit.units(units)
-		}
-	}
 	if c.req.Op == engine.Record {
+		for i := range c.records {
+			r := &c.records[i]
+			r.entry.Units = r.limit.units(units)
+		}
 		if err := c.overflow(); err != nil {
 			return true, err
 		}
@@ -24,43 +23,40 @@ func (m *Memory) record(c *claim, units int64, denied bool) (done bool, err erro
 	if c.req.once.isFull() {
 		return true, m.fullOfKeys
 	}
-	if done, err = m.makeReady(c); !done || err != nil {
-		return done, err
+	if !c.isReady(units) {
+		if done, err = m.prepare(c); !done || err != nil {
+			return done, err
+		}
 	}
 	for i := range c.records {
-		if r := &c.records[i]; r.adds > 0 {
+		if r := &c.records[i]; r.entry.Units > 0 {
 			r.add(c, denied)
 		}
 	}
 	return true, nil
 }
 
-// makeReady makes the entries of all histories to which units will be added, and the room for
-// them. Without room it changes nothing. done is false if the locks of the shards are needed and
-// not held.
-func (m *Memory) makeReady(c *claim) (done bool, err error) {
+// isReady makes the entries of all histories to which units will be added, and reports whether
+// these have room for them, without prepare. With 0 units each entry has its units already.
+func (c *claim) isReady(units int64) bool {
 	ready, records := true, c.records
 	for i := range records {
 		r := &records[i]
-		if r.adds == 0 {
+		e := &r.entry // field by field: a copy of a struct would wait for its fields
+		if units > 0 {
+			e.Units = r.limit.units(units)
+		}
+		if e.Units == 0 { // it is only read (R7), or gives units back
 			ready = ready && !r.corrected
 			continue
 		}
-		e := &r.entry // field by field: a copy of a struct would wait for its fields
 		e.End = r.h.EndOf(r.rule, c.now)
 		e.Now = c.now
-		e.Units = r.adds
 		e.Drop = r.state.Drop
 		e.Narrow = r.rule.Narrow
 		ready = ready && r.isReady()
 	}
-	switch {
-	case ready:
-		return true, nil
-	case c.locks == 0:
-		return false, nil
-	}
-	return true, m.prepare(c)
+	return ready
 }
 
 // isReady reports whether add can add the entry without prepare.
@@ -75,13 +71,13 @@ func (r *record) isReady() bool {
 func (c *claim) overflow() error {
 	for i := range c.records {
 		r := &c.records[i]
-		units, most := r.adds, engine.MaxUnits
+		units, most := r.entry.Units, engine.MaxUnits
 		if r.rule.Rate != 0 {
 			most = r.rule.Refill.MaxExact // R16
 		} else if c.rules.mode == engine.CountDenied {
 			units = min(units, r.limit.Max) // R6
 		}
-		if r.adds > 0 && r.state.Used+units > most {
+		if r.entry.Units > 0 && r.state.Used+units > most {
 			return fmt.Errorf("%w: limit %q holds %d units that count; %d more would pass %d",
 				engine.ErrOverflow, r.limit.described.Name, r.state.Used, units, most)
 		}
@@ -91,11 +87,15 @@ func (c *claim) overflow() error {
 
 // prepare inserts the keys that are missing, and makes room for the entries of all histories
 // and for their corrections. Without room it changes nothing, and the error names the cap that
-// was met. Keys are counted first, and given back if bytes are missing.
-func (m *Memory) prepare(c *claim) error {
+// was met. Keys are counted first, and given back if bytes are missing. done is false if the locks
+// of the shards are needed and not held.
+func (m *Memory) prepare(c *claim) (done bool, err error) {
+	if c.locks == 0 {
+		return false, nil
+	}
 	missing := 0
 	for i := range c.records {
-		if r := &c.records[i]; r.slot == nil && r.adds > 0 {
+		if r := &c.records[i]; r.slot == nil && r.entry.Units > 0 {
 			missing++
 		}
 	}
@@ -104,32 +104,32 @@ func (m *Memory) prepare(c *claim) error {
 		spare = m.spareKeys()
 	}
 	if missing > 0 && !m.table.TakeKeysAbove(spare, missing) {
-		return m.fullOfKeys
+		return true, m.fullOfKeys
 	}
 	for i := range c.records {
 		r := &c.records[i]
-		if r.adds == 0 {
+		if r.entry.Units == 0 {
 			continue
 		}
 		if r.slot == nil {
 			if r.full {
-				return m.undo(c, i, missing)
+				return true, m.undo(c, i, missing)
 			}
 			if r.slot = r.shard.Insert(r.key, r.text); r.slot == nil {
-				return m.undo(c, i, missing)
+				return true, m.undo(c, i, missing)
 			}
 			missing--
 			r.isNew, c.inserted = true, true
 			r.h = &r.slot.History
 		}
 		if r.rule.Rate == 0 && !r.h.Ready(r.arena, &r.entry) && !r.h.Grow(r.arena, &r.entry) {
-			return m.undo(c, i+1, missing)
+			return true, m.undo(c, i+1, missing)
 		}
 	}
 	if err := m.storeCopies(c); err != nil {
-		return m.undo(c, len(c.records), missing)
+		return true, m.undo(c, len(c.records), missing)
 	}
-	return nil
+	return true, nil
 }
 
 // undo removes the keys that prepare has inserted for the first n records, and returns the

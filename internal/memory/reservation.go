@@ -200,12 +200,12 @@ func (x *revision) hasHold(b *Rules) bool { return x.next.Hold >= 0 && b.shortes
 // the shards are needed as well; then nothing has changed.
 func (m *Memory) settleHeld(c *claim, d *engine.Result) (done bool, err error) {
 	x, records := c.req.revision, false
-	c.look(0)
 	for i := range c.records {
 		r := &c.records[i]
+		r.look(c.now)
 		r.took = 0
 		if x.further > 0 && r.limit.takesFurther() {
-			r.adds, records = x.further, true
+			r.entry.Units, records = x.further, true
 		}
 	}
 	if records {
@@ -232,7 +232,7 @@ func (m *Memory) settleHeld(c *claim, d *engine.Result) (done bool, err error) {
 	for i := range c.records {
 		r := &c.records[i]
 		r.corrected = r.corrected && changed
-		if r.adds > 0 {
+		if r.entry.Units > 0 {
 			r.add(c, false)
 		}
 	}
@@ -247,7 +247,10 @@ func (m *Memory) makeFurtherReady(c *claim) (done bool, err error) {
 	if err := c.overflow(); err != nil {
 		return true, err
 	}
-	return m.makeReady(c)
+	if c.isReady(0) {
+		return true, nil
+	}
+	return m.prepare(c)
 }
 
 // takeBack ends the holds of a reservation, and takes back the units of its newest grant that were
@@ -270,14 +273,16 @@ func (x *revision) takeBack(c *claim) (ended, refunded int64) {
 // the shards are needed as well; then nothing has changed.
 func (m *Memory) extendHeld(c *claim, d *engine.Result) (done bool, err error) {
 	x, n := c.req.revision, c.req.N
-	c.look(n)
+	for i := range c.records {
+		c.records[i].look(c.now)
+	}
 	held := x.hasHold(c.rules)
 	if held && !x.planMove(c) {
 		m.release(c)
 		return true, fmt.Errorf("%w: its hold has ended", engine.ErrExpired)
 	}
 	part := c.takers()
-	if look := part.look(n); !look.open || n > look.room {
+	if !part.fits(n) {
 		part.answer(false, false, d)
 		m.release(c)
 		return true, nil
@@ -285,7 +290,7 @@ func (m *Memory) extendHeld(c *claim, d *engine.Result) (done bool, err error) {
 	changed := held
 	for i := range c.records {
 		if r := &c.records[i]; n > 0 && r.limit.takesFurther() {
-			r.adds, changed = n, true
+			r.entry.Units, changed = n, true
 		}
 	}
 	more := 0 // bytes
@@ -296,8 +301,8 @@ func (m *Memory) extendHeld(c *claim, d *engine.Result) (done bool, err error) {
 		m.release(c)
 		return true, m.fullOfBytes
 	}
-	if done = true; changed {
-		done, err = m.makeReady(c)
+	if done = true; changed && !c.isReady(0) {
+		done, err = m.prepare(c)
 	}
 	if !done || err != nil {
 		m.table.Give(more)
@@ -307,10 +312,10 @@ func (m *Memory) extendHeld(c *claim, d *engine.Result) (done bool, err error) {
 	for i := range c.records {
 		r := &c.records[i]
 		r.corrected = r.corrected && changed
-		if r.limit.isHold() && r.adds > 0 {
+		if r.limit.isHold() && r.entry.Units > 0 {
 			x.takeHold(r, c.now)
 		}
-		if r.adds > 0 {
+		if r.entry.Units > 0 {
 			r.add(c, false)
 		}
 	}
@@ -336,7 +341,7 @@ func (x *revision) planMove(c *claim) (moves bool) {
 			continue
 		}
 		if r.h.Has(r.arena, r.h.Holder(r.rule, hold), r.rule.Cutoff(c.now)) {
-			r.adds, moves = r.limit.units(x.operation.Granted), true
+			r.entry.Units, moves = r.limit.units(x.operation.Granted), true
 		}
 	}
 	return moves
@@ -346,7 +351,7 @@ func (x *revision) planMove(c *claim) (moves bool) {
 // ready, and it stays ready with fewer entries.
 func (x *revision) takeHold(r *record, now int64) {
 	r.refund(x.next.Hold, x.operation.Granted, now)
-	r.adds, r.entry.Units = r.took, r.took
+	r.entry.Units = r.took
 	_, r.entry.Drop = r.h.Used(r.arena, r.cutoff)
 }
 
@@ -400,5 +405,9 @@ func (m *Memory) revise(c *claim, recorded bool) {
 		r.remembered(&revised)
 		r.send()
 	}
-	m.finish(c, recorded)
+	c.unlockHistories()
+	if recorded && (c.inserted || sweepDue(c.raw)) {
+		m.sweep(c)
+	}
+	m.unlockShards(c)
 }
