@@ -21,29 +21,13 @@ type Compiled struct {
 	Dimensions []string // names of the values of a Key, in their order
 	Limits     []Limit  // 1 to MaxLimits, in the order of the policy
 
-	// Rates has the limits of all other kinds, and Holds the concurrency limits.
-	// Both use the same histories and keys as the whole. A reservation settles them apart
-	// (R17). If no limit is of kind KindConcurrency, Rates is the whole itself. Either is nil if it
-	// would have no limits. Engines need neither.
-	Rates, Holds *Compiled
-
 	// IdempotencyTTL is the time for which an operation with an ID is remembered, from the
 	// instant of its decision: as long as it can count in some limit, and at least a minute.
-	// Rates and Holds remember operations as long as the whole.
 	IdempotencyTTL time.Duration
 
 	// LongestWindow is the longest window of the limits. A bucket counts with the time in which
 	// it fills, if that is longer.
 	LongestWindow time.Duration
-
-	// HoldTime is the time for which a granted unit is held in every concurrency
-	// limit, or 0 without such limits (R17).
-	HoldTime time.Duration
-
-	// MaxHeld is the most units that the end of a hold takes back, as a refund of the Holds
-	// returns them: the largest Cost if every concurrency limit has one, otherwise
-	// MaxUnits, or 0 without such limits. The end of a hold of n takes back min(n, MaxHeld).
-	MaxHeld int64
 
 	// Joined rules decide several calls together ([Together]). Their limits may be of several
 	// policies, and dimensions may have a name in common.
@@ -113,40 +97,9 @@ func (c *Compiled) finish() {
 		}
 	}
 	c.LongestWindow, c.IdempotencyTTL = duration(longest), duration(kept)
-	c.Rates = c
-	if !slices.ContainsFunc(c.Limits, isHold) {
-		return
-	}
-	c.Rates, c.Holds = c.part(false), c.part(true)
-	c.HoldTime, c.MaxHeld = c.Holds.HoldTime, c.Holds.MaxHeld
 }
 
 func isHold(l Limit) bool { return l.Kind == KindConcurrency }
-
-// part returns the rules of the limits that are, or are not, concurrency limits, or nil if
-// there are none.
-func (c *Compiled) part(holds bool) *Compiled {
-	p := &Compiled{Name: c.Name, Mode: c.Mode, Dimensions: c.Dimensions,
-		IdempotencyTTL: c.IdempotencyTTL, LongestWindow: c.LongestWindow, number: compiled.Add(1)}
-	for _, l := range c.Limits {
-		if isHold(l) == holds {
-			p.Limits = append(p.Limits, l)
-		}
-	}
-	switch {
-	case p.Limits == nil:
-		return nil
-	case !holds:
-		p.Rates = p
-		return p
-	}
-	p.Holds = p
-	p.HoldTime = duration(slices.MinFunc(p.Limits, func(a, b Limit) int { return int(a.Window - b.Window) }).Window)
-	for i := range p.Limits {
-		p.MaxHeld = max(p.MaxHeld, p.Limits[i].Units(MaxUnits))
-	}
-	return p
-}
 
 // LimitNamed returns the index in Limits of the first limit of that name, or -1. Joined rules
 // can have several limits of one name.

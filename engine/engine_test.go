@@ -40,9 +40,6 @@ func TestCompileCompletesLimits(t *testing.T) {
 	}
 	micros := c.Limits[1].Refill.Micros
 	assert.Equal(t, micros, time.Minute.Microseconds(), "µs after which one unit of 60 per hour flows in")
-	if c.Rates != c || c.Holds != nil || c.HoldTime != 0 {
-		t.Errorf("rates %p, holds %p, hold time %v; without concurrency the rates are the rules %p", c.Rates, c.Holds, c.HoldTime, c)
-	}
 }
 
 func TestCompiledTimes(t *testing.T) {
@@ -61,26 +58,6 @@ func TestCompiledTimes(t *testing.T) {
 		if rules.LongestWindow != c.longest || rules.IdempotencyTTL != c.kept {
 			t.Errorf("%s: longest window %v, ids are kept %v, want %v, %v", name, rules.LongestWindow, rules.IdempotencyTTL, c.longest, c.kept)
 		}
-	}
-}
-
-func TestPartsOfConcurrency(t *testing.T) {
-	slots := Limit{Name: "slots", Max: 3, Window: 5e6, Kind: KindConcurrency, Cost: 2}
-	short := Limit{Name: "short", Max: 3, Window: 2e6, Kind: KindConcurrency, Cost: 1}
-	c := Compile("jobs", AllOrNothing, []string{"user"}, []Limit{slots, rolling("rate", 9, 0), short})
-	names := func(c *Compiled) (names []string) {
-		for _, l := range c.Limits {
-			names = append(names, l.Name)
-		}
-		return names
-	}
-	assert.Equal(t, fmt.Sprint(names(c.Rates), c.Rates.Dimensions, names(c.Holds), c.Holds.Dimensions), "[rate] [user] [slots short] [user]", "rates and holds")
-	if c.HoldTime != 2*time.Second || c.Holds.IdempotencyTTL != time.Hour || c.Rates.IdempotencyTTL != time.Hour || c.Rates.Rates != c.Rates || c.Holds.Holds != c.Holds {
-		t.Errorf("hold time %v, ids of holds are kept %v, want 2s, 1h", c.HoldTime, c.Holds.IdempotencyTTL)
-	}
-	assert.Equal(t, fmt.Sprint(c.MaxHeld, c.Holds.MaxHeld, c.Rates.MaxHeld, byUser("p", 1).MaxHeld), "2 2 0 0", "the most held units of rules, holds, rates, and without concurrency")
-	if only := Compile("jobs", AllOrNothing, nil, []Limit{slots}); only.Rates != nil || only.MaxHeld != 2 {
-		t.Errorf("rates of a concurrency limit are %v", only.Rates)
 	}
 }
 

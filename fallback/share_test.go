@@ -103,7 +103,8 @@ func TestShareOfAPart(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
 	store.Break(weirtest.Down())
 	e := fallback.New(store, fallback.Share)
-	calls := []engine.Call{{Rules: p.Holds, Key: weir.K("acme", "ann"), Op: engine.Record, N: 3}}
+	part := must.Get(p.Resets([]string{"running"}))(t)
+	calls := []engine.Call{{Rules: part, Key: weir.K("ann"), Op: engine.Record, N: 3}}
 	e.Do(context.Background(), calls)
 	must.Do(t, calls[0].Err)
 	for key, want := range map[string]bool{"ann": false, "bob": true} {

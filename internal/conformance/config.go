@@ -37,7 +37,6 @@ func DefaultConfig(vectors fs.FS) Config {
 func Run(t *testing.T, newEngine func(t *testing.T) engine.Engine, c Config) {
 	t.Helper()
 	c.applyFlags()
-	newEngine = pending(t, newEngine, &c) // until all engines know R19 and R20
 	newEngine = c.claiming(newEngine)
 	t.Run("vectors", func(t *testing.T) { runVectors(t, newEngine, c) })
 	t.Run("differential", func(t *testing.T) { runDifferential(t, newEngine, c) })
