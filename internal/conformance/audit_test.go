@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,36 +54,29 @@ func TestSpecificationKeepsThePromise(t *testing.T) {
 	}
 }
 
-// longerHolds is an engine that holds units for a time longer.
-type longerHolds struct {
-	engine.Engine
-	time time.Duration
-}
-
-func (e longerHolds) Do(ctx context.Context, calls []engine.Call) {
-	for i := range calls {
-		c, limits := calls[i].Rules, slices.Clone(calls[i].Rules.Limits)
-		for j := range limits {
-			if limits[j].Kind == engine.KindConcurrency {
-				limits[j].Window += e.time.Microseconds()
-			}
-		}
-		calls[i].Rules = engine.Compile(c.Name, c.Mode, c.Dimensions, limits)
-	}
-	e.Engine.Do(ctx, calls)
-}
-
-// TestHoldAuditFindsWrongTimes: the audit of holds notices units that are free too early or
-// too late.
-func TestHoldAuditFindsWrongTimes(t *testing.T) {
+// TestHoldAuditFindsWrongHolds: the audit of holds notices units that are free too early or too
+// late, and a unit too many or too few.
+func TestHoldAuditFindsWrongHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
-			change time.Duration
-			want   string
-		}{{0, ""}, {-3 * time.Millisecond, "in use at once"}, {20 * time.Millisecond, "was denied between"}} {
-			report := auditHolds(longerHolds{weir.NewMemory(), c.change}, Config{Hammers: 8, Seed: 1})
+			time  time.Duration
+			units int64
+			want  string
+		}{
+			{0, 0, ""},
+			{-3 * time.Millisecond, 0, "found it expired, and it lasts until"},
+			{20 * time.Millisecond, 0, "at most"}, // it was denied, or found
+			{20 * time.Millisecond, 1000, "found it, and it ended at"},
+			{0, 1, "in use at once"},
+			{0, -1, "was denied between"},
+		} {
+			e := &wrongEngine{Engine: spec.New(), rules: limitsOf(engine.KindConcurrency, func(l *engine.Limit) {
+				l.Window += c.time.Microseconds()
+				l.Max, l.Capacity = l.Max+c.units, l.Capacity+c.units
+			})}
+			report := auditHolds(e, Config{Hammers: 8, Seed: 1})
 			if !strings.Contains(report, c.want) || (report == "") != (c.want == "") {
-				t.Errorf("%v: %q, want %q", c.change, report, c.want)
+				t.Errorf("%v longer, %d units more: %q, want %q", c.time, c.units, report, c.want)
 			}
 		}
 	})

@@ -2,10 +2,8 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -23,199 +21,242 @@ const (
 	holdSlack = 200 * time.Microsecond
 )
 
-// hold is one granted reservation as seen by its caller. Times are since the start of the
-// history.
-type hold struct {
-	units           int64
-	from, to        time.Duration // call and return of the grant
-	surely          time.Duration // the units are held from to until then, at least
-	possibly        time.Duration // and from from until then, at most
-	extending       [][2]time.Duration
-	charged, denied int64 // units of the rate; 0 or 1 units denied by the concurrency limit
-}
-
-// auditHolds makes histories in which a third of the callers never settle, and audits each
-// by call and return times only (R17): units in use are never above Max, a denial finds as
-// many units possibly in use, and the rate is charged for grants alone. It returns a report
-// of the first broken promise, or "".
+// auditHolds makes histories of reservations in which a third of the callers never settle, and
+// audits each by call and return times only (R17, R19). It returns a report of the first broken
+// promise, or "".
 func auditHolds(e engine.Engine, c Config) (report string) {
 	for i := range c.Hammers {
 		r := rand.New(rand.NewPCG(c.Seed, 2<<32+uint64(i)))
-		if breach := auditHoldsOnce(e, r, &c); breach != "" {
-			return fmt.Sprintf("seed %d, history of holds %d: %s\n  %s", c.Seed, i, breach, quoteRule(17))
+		h, err := newHoldHistory(e, r, &c)
+		if err != nil {
+			return err.Error()
+		}
+		if h == nil {
+			return ""
+		}
+		if err := h.run(); err != nil {
+			return fmt.Sprintf("seed %d, history of holds %d: %v\n  %s\n  %s", c.Seed, i, err, quoteRule(17), quoteRule(19))
 		}
 	}
 	return ""
 }
 
-func auditHoldsOnce(e engine.Engine, r *rand.Rand, c *Config) (breach string) {
-	window := time.Duration(4+r.IntN(12)) * time.Millisecond
-	l, err := weir.New(weir.Policy{Name: freshPrefix() + "holds", Limits: []weir.Limit{
-		{Name: "rate", Max: weir.MaxUnits, Window: time.Hour},
-		{Name: "running", Kind: weir.KindConcurrency, Max: holdMax, MaxHold: window},
-	}}, weir.WithEngine(e))
-	mustBeValid(err)
-	if !c.claims(l.Compiled(), "") {
-		return ""
+// holdHistory is reservations of many callers under one policy: a limit of units that are held, a
+// rate of an hour that has the settled units at the end, and one of a short window that is empty
+// then.
+type holdHistory struct {
+	engine engine.Engine
+	rules  *engine.Compiled
+	forget *engine.Compiled // the rules of a reset of the held units
+	window time.Duration    // longest time of a hold
+	ttl    time.Duration    // life of a reservation
+	seed   uint64
+	start  time.Time
+
+	mu     sync.Mutex
+	all    []*held
+	resets []span
+}
+
+// span is the time of a call, since the start of the history.
+type span struct{ from, to time.Duration }
+
+// held is one attempt to open a reservation, and the calls that used it, as seen by its callers.
+type held struct {
+	opening use
+	stages  [][]use // each is made at the same time
+}
+
+// use is a call of a reservation, with its answer.
+type use struct {
+	engine.Call
+	span
+}
+
+// newHoldHistory returns a history, and nil if the engine does not claim its calls.
+func newHoldHistory(e engine.Engine, r *rand.Rand, c *Config) (*holdHistory, error) {
+	h := &holdHistory{engine: e, window: time.Duration(4+r.IntN(12)) * time.Millisecond, seed: r.Uint64()}
+	if h.ttl = time.Hour; r.IntN(2) == 0 {
+		h.ttl = h.window
 	}
-	var mu sync.Mutex
-	var all []hold
-	var failed error
+	var err error
+	h.rules, err = weir.Policy{Name: freshPrefix() + "holds", Limits: []weir.Limit{
+		{Name: "rate", Max: weir.MaxUnits, Window: time.Hour},
+		{Name: "recent", Max: weir.MaxUnits, Window: h.window},
+		{Name: "running", Kind: weir.KindConcurrency, Max: holdMax, MaxHold: h.window},
+	}}.Compile()
+	if err != nil || !c.claims(h.rules, "") || !c.reserves(h.rules) {
+		return nil, err
+	}
+	h.forget, err = h.rules.Resets([]string{"running"})
+	return h, err
+}
+
+// run makes the history and audits it.
+func (h *holdHistory) run() error {
 	var callers sync.WaitGroup
-	seed, start := r.Uint64(), time.Now()
+	errs := make(chan error, holdCallers)
+	h.start = time.Now()
 	for i := range holdCallers {
 		callers.Go(func() {
-			made, err := holdSome(l, rand.New(rand.NewPCG(seed, uint64(i))), i%3 == 0, window, start)
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, made...)
-			failed = errors.Join(failed, err)
+			errs <- h.call(rand.New(rand.NewPCG(h.seed, uint64(i))), i)
 		})
 	}
 	callers.Wait()
-	if failed != nil {
-		return failed.Error()
+	for range holdCallers {
+		if err := <-errs; err != nil {
+			return err
+		}
 	}
-	if breach := auditInUse(all); breach != "" {
-		return breach
+	if err := h.audit(); err != nil {
+		return err
 	}
-	time.Sleep(window + holdSlack)
-	states := make([]weir.LimitState, 2)
-	if _, err := (&weir.Call{Limiter: l, Key: weir.K(), Op: engine.Peek, Request: weir.Request{States: states}}).Do(context.Background()); err != nil {
-		return err.Error()
-	}
-	charged := int64(0)
-	for _, h := range all {
-		charged += h.charged
-	}
-	if states[0].Used != charged || states[1].Used != 0 {
-		return fmt.Sprintf("after all holds %d units of the rate are charged, want %d, and %d are held, want 0", states[0].Used, charged, states[1].Used)
-	}
-	return ""
+	time.Sleep(h.window + holdSlack)
+	return h.checkEnd()
 }
 
-// holdSome makes the reservations of one caller. With dead it settles none of them.
-func holdSome(l *weir.Limiter, r *rand.Rand, dead bool, window time.Duration, start time.Time) (made []hold, err error) {
-	ctx := context.Background()
-	since := func() time.Duration { return time.Since(start) }
-	for granted := 0; granted < holdRounds; {
-		h := hold{units: 1 + r.Int64N(2), from: since()}
-		held, d, err := l.Reserve(ctx, weir.K(), weir.Request{N: h.units})
-		h.to = since()
+// call opens the reservations of one caller. A third of the callers settle none of them.
+func (h *holdHistory) call(r *rand.Rand, caller int) error {
+	for granted, n := 0, 0; granted < holdRounds; n++ {
+		b := &held{}
+		id := fmt.Sprint(caller, " ", n)
+		b.opening = h.one(engine.Call{Op: engine.Attempt, N: 1 + r.Int64N(2), ID: id, TTL: h.ttl.Microseconds()})
+		h.mu.Lock()
+		h.all = append(h.all, b)
+		h.mu.Unlock()
 		switch {
-		case err != nil:
-			return nil, err
-		case held == nil:
-			h.denied = 1
-			made = append(made, h)
-			time.Sleep(min(d.RetryAfter, time.Duration(r.Int64N(int64(window)))))
+		case b.opening.Err != nil:
+			return b.opening.Err
+		case b.opening.Result.Granted == 0:
+			time.Sleep(min(b.opening.Result.RetryAfter, time.Duration(r.Int64N(int64(h.window)))))
 			if r.IntN(8) == 0 {
 				granted++ // some give up
 			}
 			continue
 		}
 		granted++
-		h.charged, h.surely, h.possibly = h.units, h.from+window-holdSlack, h.to+window+holdSlack
-		if dead {
-			made = append(made, h)
-			continue
+		if caller%3 > 0 {
+			h.use(r, b)
 		}
-		time.Sleep(time.Duration(r.Int64N(int64(window) / 2)))
-		for range r.IntN(3) {
-			from := since()
-			err := held.Extend(ctx)
-			to := since()
-			h.extending = append(h.extending, [2]time.Duration{from, to})
-			if err == nil {
-				h.surely, h.possibly = from+window-holdSlack, to+window+holdSlack
-			} else if !errors.Is(err, weir.ErrExpired) {
-				return nil, err
-			}
-			time.Sleep(time.Duration(r.Int64N(int64(window))))
-		}
-		h.surely = min(h.surely, since())
-		switch actual := r.Int64N(4); r.IntN(3) {
-		case 0:
-			err = held.Done(ctx)
-		case 1:
-			if err = held.Cancel(ctx); err == nil {
-				h.charged = 0
-			}
-		case 2:
-			if err = held.Commit(ctx, actual); err == nil {
-				h.charged = actual
-			}
-		}
-		if h.possibly = min(h.possibly, since()); err != nil && !errors.Is(err, weir.ErrExpired) {
-			return nil, err
-		}
-		made = append(made, h)
 	}
-	return made, nil
+	return nil
 }
 
-// auditInUse compares the units in use with grants and denials.
-func auditInUse(all []hold) (breach string) {
-	var sure, maybe steps
-	for _, h := range all {
-		if h.denied > 0 {
-			continue
-		}
-		sure.add(h.to, h.surely, h.units)
-		// Where the clock stands still, a hold may end at the instant of a denial, after it.
-		maybe.add(h.from, h.possibly+1, h.units)
-		for _, x := range h.extending { // held twice for a moment
-			maybe.add(x[0], x[1]+1, h.units)
-		}
+// use repeats, extends and settles a reservation.
+func (h *holdHistory) use(r *rand.Rand, b *held) {
+	if r.IntN(4) == 0 { // the answer was lost
+		b.stages = append(b.stages, []use{h.one(b.opening.question())})
 	}
-	sure.sort()
-	maybe.sort()
-	if most := sure.most(0, 1<<62); most > holdMax {
-		return fmt.Sprintf("%d units were in use at once, and Max is %d", most, holdMax)
+	time.Sleep(time.Duration(r.Int64N(int64(h.window) / 2)))
+	for range r.IntN(3) {
+		b.stages = append(b.stages, h.together(extensions(r, b)))
+		time.Sleep(time.Duration(r.Int64N(int64(h.window))))
 	}
-	for _, h := range all {
-		if most := maybe.most(h.from, h.to); h.denied > 0 && most+h.units <= holdMax {
-			return fmt.Sprintf("an attempt of %d was denied between %v and %v, when at most %d of %d units were in use", h.units, h.from, h.to, most, holdMax)
-		}
+	if r.IntN(12) == 0 {
+		reset := h.one(engine.Call{Rules: h.forget, Op: engine.Reset})
+		h.mu.Lock()
+		h.resets = append(h.resets, reset.span)
+		h.mu.Unlock()
 	}
-	return ""
+	units := b.units()
+	numbers := []int64{engine.AllUnits, 0, units, r.Int64N(units + 4)}
+	var last []engine.Call
+	for range 1 + r.IntN(3) {
+		last = append(last, engine.Call{Op: engine.Settle, N: numbers[r.IntN(len(numbers))], ID: b.opening.ID})
+	}
+	if r.IntN(4) == 0 {
+		last = append(last, extensions(r, b)...)
+	}
+	b.stages = append(b.stages, h.together(last))
 }
 
-// steps is a number of units over time, as changes at instants.
-type steps []change
-
-type change struct {
-	at    time.Duration
-	units int64
-}
-
-func (s *steps) add(from, to time.Duration, units int64) {
-	if from < to {
-		*s = append(*s, change{from, units}, change{to, -units})
+// extensions returns one extension without units, or an extension that is made by two callers, and
+// takes its units once.
+func extensions(r *rand.Rand, b *held) []engine.Call {
+	extend := engine.Call{Op: engine.Extend, From: engine.Unknown, ID: b.opening.ID}
+	if r.IntN(2) == 0 {
+		return []engine.Call{extend}
 	}
+	extend.N, extend.From = 1+r.Int64N(3), b.units()
+	return []engine.Call{extend, extend}
 }
 
-// sort orders changes by time, decreases first.
-func (s steps) sort() {
-	slices.SortFunc(s, func(a, b change) int {
-		if a.at != b.at {
-			return int(a.at - b.at)
+// units returns the units of the reservation, by the answers so far.
+func (b *held) units() int64 {
+	units := b.opening.Reservation.Units
+	for _, stage := range b.stages {
+		for i := range stage {
+			units = max(units, stage[i].Reservation.Units)
 		}
-		return int(a.units - b.units)
-	})
-}
-
-// most returns the most units at an instant of the span.
-func (s steps) most(from, to time.Duration) (most int64) {
-	units := int64(0)
-	for _, step := range s {
-		if step.at > to {
-			break
-		}
-		if step.at > from {
-			most = max(most, units)
-		}
-		units += step.units
 	}
-	return max(most, units)
+	return units
+}
+
+// question returns the call as it was before its answer.
+func (u *use) question() engine.Call {
+	c := u.Call
+	c.Reservation = nil
+	c.Fail(nil)
+	return c
+}
+
+// one makes a call.
+func (h *holdHistory) one(c engine.Call) use {
+	u := use{Call: c}
+	if u.Rules == nil {
+		u.Rules = h.rules
+	}
+	if u.Op != engine.Reset {
+		u.Reservation = new(engine.Reservation)
+	}
+	calls := []engine.Call{u.Call}
+	u.from = time.Since(h.start)
+	h.engine.Do(context.Background(), calls)
+	u.to = time.Since(h.start)
+	u.Call = calls[0]
+	return u
+}
+
+// together makes each call in a goroutine of its own.
+func (h *holdHistory) together(calls []engine.Call) []use {
+	made := make([]use, len(calls))
+	atTheSameTime(len(calls), func(i int) { made[i] = h.one(calls[i]) })
+	return made
+}
+
+// atTheSameTime calls f with each of n indices in a goroutine of its own.
+func atTheSameTime(n int, f func(i int)) {
+	var all sync.WaitGroup
+	gate := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-gate
+			f(i)
+		})
+	}
+	close(gate)
+	all.Wait()
+}
+
+// checkEnd peeks after all holds: the rate has the settled units, and nothing else counts.
+func (h *holdHistory) checkEnd() error {
+	charged := int64(0)
+	for _, b := range h.all {
+		charged += b.charged()
+	}
+	peek := engine.Call{Rules: h.rules, Op: engine.Peek, States: make([]engine.State, len(h.rules.Limits))}
+	calls := []engine.Call{peek}
+	if h.engine.Do(context.Background(), calls); calls[0].Err != nil {
+		return calls[0].Err
+	}
+	for _, s := range calls[0].States {
+		want := int64(0)
+		if s.Name == "rate" {
+			want = charged
+		}
+		if s.Used != want {
+			return fmt.Errorf("after all holds limit %q has %d units, want %d", s.Name, s.Used, want)
+		}
+	}
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -135,18 +134,11 @@ func (t *race) round(r *rand.Rand, id string) error {
 // together makes a call in each of several goroutines.
 func (t *race) together(call func(i int) engine.Call) []engine.Call {
 	calls := make([]engine.Call, t.callers)
-	var all sync.WaitGroup
-	gate := make(chan struct{})
 	for i := range calls {
 		calls[i] = call(i)
 		calls[i].Rules, calls[i].Reservation = t.rules, new(engine.Reservation)
-		all.Go(func() {
-			<-gate
-			t.engine.Do(context.Background(), calls[i:i+1])
-		})
 	}
-	close(gate)
-	all.Wait()
+	atTheSameTime(len(calls), func(i int) { t.engine.Do(context.Background(), calls[i:i+1]) })
 	return calls
 }
 

@@ -252,7 +252,7 @@ func recordsDenials(e *spec.Engine, c *engine.Call) {
 type wrong struct {
 	name   string
 	fault  wrongEngine
-	layers string // v, d, i, h, l and o for vectors, differential, instants, hammer, live and once
+	layers string // v, d, i, h, r, l and o for vectors, differential, instants, hammer, holds, live and once
 }
 
 // wrongEngines are faults that limiters have had.
@@ -373,7 +373,7 @@ func TestNoFault(t *testing.T) {
 		"none":   {},
 		"decide": {decide: func(e *spec.Engine, c *engine.Call) { decide(e, c) }},
 	} {
-		for _, layer := range strings.Split("vdihlo", "") {
+		for _, layer := range strings.Split("vdihrlo", "") {
 			report := layerReport(t, layer, func() engine.Engine {
 				w := fault
 				w.Engine = spec.New()
@@ -401,6 +401,8 @@ func layerReport(t *testing.T, layer string, newEngine func() engine.Engine) (re
 	case "o":
 		c := Config{Goroutines: 8, Seed: 1}
 		return cmp.Or(once(newEngine(), c), settledOnce(newEngine(), c))
+	case "r":
+		return auditHolds(newEngine(), Config{Hammers: 6, Seed: 1})
 	case "l":
 		return live(newEngine(), Config{Hammers: 4, Seed: 1})
 	}

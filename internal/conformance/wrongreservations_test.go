@@ -339,25 +339,25 @@ func chargesCostsAgain(e *spec.Engine, c *engine.Call) {
 
 // wrongReservations are faults of reservations (R19).
 var wrongReservations = []wrong{
-	{"lives ignored", wrongEngine{ask: func(c *engine.Call) { c.TTL = 0 }}, "vdo"},
+	{"lives ignored", wrongEngine{ask: func(c *engine.Call) { c.TTL = 0 }}, "vdor"},
 	{"a reservation lives a microsecond longer", wrongEngine{decide: liveLonger}, "vd"},
-	{"repeated settlements take units back again", wrongEngine{decide: refundsAgain}, "vd"},
-	{"settlements take from the oldest", wrongEngine{decide: refundsOldest}, "vd"},
-	{"units beyond the grant are not recorded", wrongEngine{decide: forgetsMore}, "vd"},
-	{"another number is a repetition", wrongEngine{decide: settlesTwice}, "vdo"},
-	{"settled is expired", wrongEngine{decide: takesSettledForExpired}, "vd"},
-	{"all units are settled without a hold", wrongEngine{decide: endsEndedHolds()}, "vd"},
-	{"a reset forgets reservations", wrongEngine{decide: forgetsReservations()}, "vd"},
+	{"repeated settlements take units back again", wrongEngine{decide: refundsAgain}, "vdr"},
+	{"settlements take from the oldest", wrongEngine{decide: refundsOldest}, "vdr"},
+	{"units beyond the grant are not recorded", wrongEngine{decide: forgetsMore}, "vdr"},
+	{"another number is a repetition", wrongEngine{decide: settlesTwice}, "vdor"},
+	{"settled is expired", wrongEngine{decide: takesSettledForExpired}, "vdr"},
+	{"all units are settled without a hold", wrongEngine{decide: endsEndedHolds()}, "vdr"},
+	{"a reset forgets reservations", wrongEngine{decide: forgetsReservations()}, "vdr"},
 	{"reservations without a key", wrongEngine{decide: ignoresKeys()}, "vd"},
 	{"ids with and without a life are one", wrongEngine{decide: mixesIDs}, "vd"},
 	{"an extension takes what fits", wrongEngine{decide: extendsInPart}, "vd"},
-	{"a repeated extension is made again", wrongEngine{ask: onlyOp(engine.Extend, func(c *engine.Call) { c.From = engine.Unknown })}, "vdo"},
-	{"an extension takes no units", wrongEngine{ask: onlyOp(engine.Extend, func(c *engine.Call) { c.N = 0 })}, "vdo"},
+	{"a repeated extension is made again", wrongEngine{ask: onlyOp(engine.Extend, func(c *engine.Call) { c.From = engine.Unknown })}, "vdor"},
+	{"an extension takes no units", wrongEngine{ask: onlyOp(engine.Extend, func(c *engine.Call) { c.N = 0 })}, "vdor"},
 	{"a denied extension begins a block", wrongEngine{decide: blocksExtensions}, "vd"},
-	{"extensions leave holds", wrongEngine{decide: withoutHolds(engine.Extend)}, "vd"},
-	{"settlements leave holds", wrongEngine{decide: withoutHolds(engine.Settle)}, "vdo"},
+	{"extensions leave holds", wrongEngine{decide: withoutHolds(engine.Extend)}, "vdr"},
+	{"settlements leave holds", wrongEngine{decide: withoutHolds(engine.Settle)}, "vdor"},
 	{"a cost is charged twice", wrongEngine{decide: chargesCostsAgain}, "vd"},
-	{"a settlement looks and acts in two steps", wrongEngine{decide: settleThenAct()}, "o"},
+	{"a settlement looks and acts in two steps", wrongEngine{decide: settleThenAct()}, "or"},
 }
 
 // wrongBlocks are faults of blocks (R20).
