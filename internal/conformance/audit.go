@@ -37,7 +37,7 @@ func (h *concurrentHistory) audit() string {
 			return breach
 		}
 	}
-	return h.auditDenials()
+	return cmp.Or(h.auditBlocks(), h.auditDenials())
 }
 
 // stalled reports whether a call took so long that the engine may have found its clock
@@ -222,14 +222,15 @@ func cell(limit weir.Limit) time.Duration {
 }
 
 // auditDenials finds a denial that no limit can have caused: all units that may have
-// counted at its instant left room, and the minimum interval was over.
+// counted at its instant left room, the minimum interval was over, and no block ran.
 func (h *concurrentHistory) auditDenials() string {
 	if h.policy.mode != weir.AllOrNothing || h.stalled() {
 		return ""
 	}
+	begun := slices.DeleteFunc(h.beginnings(), func(b beginning) bool { return !h.justified(b.call) })
 	for _, c := range h.calls {
-		if !c.decision.Allowed && !h.justified(c) {
-			return fmt.Sprintf("an attempt of %d units was denied between %v and %v (by limit %q), though every limit had room and its minimum interval was over\n  %s\n  %s",
+		if !c.decision.Allowed && !h.justified(c) && !h.isBlocked(c, begun) {
+			return fmt.Sprintf("an attempt of %d units was denied between %v and %v (by limit %q), though every limit had room, its minimum interval was over, and no block ran\n  %s\n  %s",
 				c.n, c.from, c.to, c.decision.Limit, quoteRule(5), quoteRule(4))
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // specification, and here each call takes no time.
 func TestSpecificationKeepsThePromise(t *testing.T) {
 	c := DefaultConfig(nil)
-	granted, denied := 0, 0
+	granted, denied, blocked := 0, 0, 0
 	for seed := range uint64(600) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		h := newConcurrentHistory(r, spec.New(), &c)
@@ -34,9 +34,12 @@ func TestSpecificationKeepsThePromise(t *testing.T) {
 			h.limiter = live.At(time.UnixMicro(defaultEpoch).Add(at))
 			a.decision = must.Get(h.limiter.AllowN(context.Background(), keyOf(live, h.keys[a.key]), a.n))(t)
 			h.calls = append(h.calls, a)
-			if a.decision.Allowed {
+			switch {
+			case a.decision.Allowed:
 				granted++
-			} else {
+			case a.decision.Blocked > 0:
+				blocked++
+			default:
 				denied++
 			}
 			if wait := a.decision.RetryAfter; wait != weir.Never && r.IntN(2) == 0 {
@@ -44,13 +47,13 @@ func TestSpecificationKeepsThePromise(t *testing.T) {
 			}
 			at += time.Duration(r.Int64N(3) * r.Int64N(step/10)).Truncate(us)
 		}
-		must.Do(t, h.look())
+		h.last = must.Get(h.look())(t)
 		if breach := h.audit(); breach != "" {
 			t.Errorf("seed %d: %s\n%s", seed, breach, h.describe())
 		}
 	}
-	if granted < 5000 || denied < 5000 {
-		t.Errorf("%d granted and %d denied: the histories are too tame", granted, denied)
+	if granted < 5000 || denied < 5000 || blocked < 500 {
+		t.Errorf("%d granted, %d denied, %d by blocks: the histories are too tame", granted, denied, blocked)
 	}
 }
 

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ func hammer(e engine.Engine, c Config) (done tally, report string) {
 		if err := h.run(); err != nil {
 			breach = fmt.Sprintf("%v\n  %s", err, quoteRule(15))
 		} else {
-			breach = h.audit()
+			breach = cmp.Or(h.audit(), h.checkEmpty())
 		}
 		if breach != "" {
 			return done, fmt.Sprintf("seed %d, concurrent history %d: %s\n%s", c.Seed, i, breach, h.describe())
@@ -78,6 +79,7 @@ type call struct {
 // snapshot is the state of a key at an instant after the last call.
 type snapshot struct {
 	at     int64 // microseconds
+	reset  time.Duration
 	states []weir.LimitState
 }
 
@@ -134,6 +136,7 @@ func hammerPolicy(r *rand.Rand, p pace) *mutablePolicy {
 	if p == reused {
 		limits = 1
 	}
+	blocks := r.IntN(4) == 0
 	for i := range limits {
 		limit := weir.Limit{
 			Name:   fmt.Sprintf("l%d", i),
@@ -169,6 +172,9 @@ func hammerPolicy(r *rand.Rand, p pace) *mutablePolicy {
 		case 3:
 			limit.Kind = weir.KindFixedFromFirst
 		}
+		if blocks && r.IntN(2) == 0 {
+			limit.Block = randomBlock(r, limit.Window)
+		}
 		b.add(limit)
 	}
 	return b
@@ -193,7 +199,35 @@ func (h *concurrentHistory) run() error {
 			return err
 		}
 	}
-	return h.look()
+	var err error
+	h.last, err = h.look()
+	return err
+}
+
+// checkEmpty waits until nothing counts, by the answers of look, and checks that: no unit, hold or
+// block of a key lasts for ever.
+func (h *concurrentHistory) checkEmpty() string {
+	if h.stalled() {
+		return ""
+	}
+	reset := time.Duration(0)
+	for _, s := range h.last {
+		reset = max(reset, s.reset)
+	}
+	time.Sleep(reset + holdSlack)
+	last, err := h.look()
+	if err != nil {
+		return err.Error()
+	}
+	for key, s := range last {
+		for i, state := range s.states {
+			if state.Used != 0 || state.Blocked != 0 || state.ResetAfter != 0 {
+				return fmt.Sprintf("history %q has %d units, and %v of a block, for %v, and should have been empty by then\n  %s",
+					h.ids[i][key], state.Used, state.Blocked, state.ResetAfter, quoteRule(8))
+			}
+		}
+	}
+	return ""
 }
 
 // call makes attempts and keeps those that the audit needs.
@@ -242,7 +276,7 @@ func (h *concurrentHistory) hammer(r *rand.Rand) (mine []call, made int, err err
 		if err != nil {
 			return nil, 0, err
 		}
-		if c.decision.Granted > 0 || made%256 == 0 || c.stalled() {
+		if c.decision.Granted > 0 || made%256 == 0 || c.stalled() || h.beginsBlock(c) >= 0 {
 			mine = append(mine, c)
 		}
 		if made++; r.IntN(64) == 0 {
@@ -298,16 +332,16 @@ func (h *concurrentHistory) attempt(r *rand.Rand) (c call, err error) {
 }
 
 // look reads the state of every key while no call is in flight.
-func (h *concurrentHistory) look() error {
+func (h *concurrentHistory) look() (all []snapshot, err error) {
 	for _, parts := range h.keys {
 		states := make([]weir.LimitState, len(h.limiter.Compiled().Limits))
 		d, err := (&weir.Call{Limiter: h.limiter, Key: keyOf(h.limiter, parts), Op: engine.Peek, Request: weir.Request{States: states}}).Do(context.Background())
 		if err != nil {
-			return err
+			return nil, err
 		}
-		h.last = append(h.last, snapshot{d.At.UnixMicro(), states})
+		all = append(all, snapshot{d.At.UnixMicro(), d.ResetAfter, states})
 	}
-	return nil
+	return all, nil
 }
 
 func (h *concurrentHistory) granted() int {

@@ -227,6 +227,25 @@ func block(e *spec.Engine, c *engine.Call, i int) {
 	}
 }
 
+// denyThenBlock denies, and begins the block in a later step: right for one caller, wrong for many.
+func denyThenBlock(e *spec.Engine, c *engine.Call) {
+	if c.Op != engine.Attempt || c.N == 0 || c.Given {
+		decide(e, c)
+		return
+	}
+	c.Op = engine.Peek
+	decide(e, c)
+	i := c.Rules.LimitNamed(c.Result.Limit)
+	if c.Result.Allowed || c.Result.Blocked > 0 || i < 0 || c.Rules.Limits[i].Block == 0 {
+		c.Op = engine.Attempt
+		decide(e, c)
+		return
+	}
+	runtime.Gosched()
+	block(e, c, i)
+	c.Result.Blocked = duration(c.Rules.Limits[i].Block)
+}
+
 // recordsBlocked records the attempts that a block denies if the policy counts denials.
 func recordsBlocked(e *spec.Engine, c *engine.Call) {
 	blocked := also(e, c, engine.Call{Op: engine.Peek}).Result.Blocked > 0
@@ -362,16 +381,16 @@ var wrongReservations = []wrong{
 
 // wrongBlocks are faults of blocks (R20).
 var wrongBlocks = []wrong{
-	{"blocks ignored", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Block = 0 })}, "vd"},
-	{"blocks a microsecond short", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Block = max(l.Block-1, 0) })}, "vd"},
+	{"blocks ignored", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Block = 0 })}, "vdh"},
+	{"blocks a microsecond short", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Block = max(l.Block-1, 0) })}, "vdh"},
 	{"every denial begins the block of the first limit", wrongEngine{rules: func(c *engine.Compiled) {
 		for i := range c.Limits {
 			c.Limits[i].Block = c.Limits[0].Block
 		}
-	}}, "vd"},
-	{"denials prolong a block", wrongEngine{decide: prolongs}, "vd"},
+	}}, "vdh"},
+	{"denials prolong a block", wrongEngine{decide: prolongs}, "vdh"},
 	{"a denial by a block is counted", wrongEngine{decide: recordsBlocked}, "vd"},
-	{"a peek begins a block", wrongEngine{ask: onlyOp(engine.Peek, func(c *engine.Call) { c.Op = engine.Probe })}, "vd"},
+	{"a peek begins a block", wrongEngine{ask: onlyOp(engine.Peek, func(c *engine.Call) { c.Op = engine.Probe })}, "vdh"},
 	{"a probe begins no block", wrongEngine{ask: onlyOp(engine.Probe, func(c *engine.Call) { c.Op = engine.Peek })}, "vd"},
 	{"a probe is charged", wrongEngine{ask: onlyOp(engine.Probe, func(c *engine.Call) { c.Op = engine.Attempt })}, "vd"},
 	{"a block denies replays", wrongEngine{decide: blocksReplays}, "vd"},
@@ -380,4 +399,5 @@ var wrongBlocks = []wrong{
 	{"a reset keeps blocks", wrongEngine{decide: keepsBlocks()}, "vd"},
 	{"a shorter block ends a longer one", wrongEngine{decide: shortensBlocks}, "vd"},
 	{"blocks of 0 end none", wrongEngine{decide: neverEndsBlocks}, "vd"},
+	{"a block begins in a step of its own", wrongEngine{decide: denyThenBlock}, "h"},
 }
