@@ -145,15 +145,21 @@ func (g *randomHistory) book(s step, a answer) {
 		g.booked = lastFew(append(g.booked, booking{id: s.id, key: who}), 6)
 		b = &g.booked[len(g.booked)-1]
 	}
-	if s.op == opExtend && s.n > 0 && a.decision.Allowed && !a.decision.Replayed {
-		b.extended, b.had = s.n, now.Units-s.n
-	}
-	b.units, b.settled, b.actual = now.Units, now.Settled, now.Actual
+	b.learn(s, a)
 	at := g.at(a.decision)
 	g.announce(g.since(now.ExpiresAt), at+time.Minute)
 	if now.HeldUntil > 0 {
 		g.announce(g.since(now.HeldUntil))
 	}
+}
+
+// learn keeps the numbers of an answer about the reservation.
+func (b *booking) learn(s step, a answer) {
+	now := a.reservation
+	if s.op == opExtend && s.n > 0 && a.decision.Allowed && !a.decision.Replayed {
+		b.extended, b.had = s.n, now.Units-s.n
+	}
+	b.units, b.settled, b.actual = now.Units, now.Settled, now.Actual
 }
 
 // since returns an instant in microseconds relative to the epoch.

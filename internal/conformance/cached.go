@@ -51,6 +51,7 @@ func repeatedAfter(d weir.Decision, after time.Duration) weir.Decision {
 		d.RetryAfter -= after
 	}
 	d.ResetAfter = max(0, d.ResetAfter-after)
+	d.Blocked = max(0, d.Blocked-after)
 	return d
 }
 

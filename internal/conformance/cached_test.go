@@ -53,6 +53,15 @@ func (p *cachingProcess) endOfKey(c *engine.Call) {
 	maps.DeleteFunc(p.denied, func(name string, _ kept) bool { return strings.HasSuffix(name, keyText(c)) })
 }
 
+// endExceptAt ends all cached denials, but at one operation none.
+func (p *cachingProcess) endExceptAt(op engine.Op) func(c *engine.Call) {
+	return func(c *engine.Call) {
+		if c.Op != op {
+			clear(p.denied)
+		}
+	}
+}
+
 // keyText returns the values of a call's key.
 func keyText(c *engine.Call) (text string) {
 	for i := range c.Key.Len() {
@@ -81,6 +90,7 @@ func (p *cachingProcess) decide(ctx context.Context, call []engine.Call) {
 				c.Result.RetryAfter -= age
 			}
 			c.Result.ResetAfter = max(0, c.Result.ResetAfter-age)
+			c.Result.Blocked = max(0, c.Result.Blocked-age)
 			if p.spoil != nil {
 				p.spoil(&c.Result)
 			}
@@ -141,8 +151,10 @@ func TestCachedDenials(t *testing.T) {
 			{"two processes, taken for one", two(), Config{CacheTTL: ttl}, "differ"},
 			{"an engine that shares no store", one(func(*cachingProcess) {}), Config{}, "The cached differs"},
 			{"too old", one(func(*cachingProcess) {}), Config{CacheTTL: 10 * us}, "The cached differs"},
-			{"too old, of two processes", two(), Config{CacheTTL: 10 * us, Separate: true}, "The cached differs"},
+			{"too old, of two processes", two(), Config{CacheTTL: 10 * us, Separate: true}, "differ"},
 			{"its own writes are ignored", one(func(p *cachingProcess) { p.ends = func(*engine.Call) {} }), Config{CacheTTL: ttl}, "differ"},
+			{"its own settlements are ignored", one(func(p *cachingProcess) { p.ends = p.endExceptAt(engine.Settle) }), Config{CacheTTL: ttl}, "differ"},
+			{"its own blocks are ignored", one(func(p *cachingProcess) { p.ends = p.endExceptAt(engine.Block) }), Config{CacheTTL: ttl}, "differ"},
 			{"those of other keys stay", one(func(p *cachingProcess) { p.ends, p.spoil = p.endOfKey, unmark }), Config{}, "differ"},
 			{"for other units", one(func(p *cachingProcess) { p.other = true }), Config{CacheTTL: ttl, Separate: true}, "differ"},
 			{"not marked, of two processes", two().(*turns).unmarked(), Config{CacheTTL: ttl, Separate: true}, "differ"},
@@ -150,7 +162,7 @@ func TestCachedDenials(t *testing.T) {
 			{"a grant", spoiled(func(d *engine.Result) { d.Allowed = true }), Config{CacheTTL: ttl, Separate: true}, "The granted differs"},
 			{"a replay", spoiled(func(d *engine.Result) { d.Replayed = true }), Config{CacheTTL: ttl, Separate: true}, "The replayed differs"},
 		} {
-			c.config.Hammers, c.config.Seed = 4, 1
+			c.config.Hammers, c.config.Seed = 8, 1
 			switch report := live(c.engine, c.config); {
 			case c.want == "" && report != "":
 				t.Errorf("%s: %s", c.about, report)

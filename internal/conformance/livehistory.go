@@ -3,6 +3,8 @@ package conformance
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -41,14 +43,24 @@ type liveHistory struct {
 	denied []step        // denied attempts
 	grants []step        // at the instants of their decisions
 
+	reserves bool // many attempts open reservations
+	openings []opening
+	ids      int // of reservations so far
+
 	fromStore []fromStore
+}
+
+// opening is an attempt that opened a reservation.
+type opening struct {
+	step
+	booking
 }
 
 // maxLive bounds the time of a live history.
 const maxLive = 5 * time.Second
 
 func newLiveHistory(r *rand.Rand, e engine.Engine, c *Config) *liveHistory {
-	g := &liveHistory{r: r, begun: time.Now(), cacheTTL: c.CacheTTL, separate: c.Separate, long: r.IntN(2) == 0}
+	g := &liveHistory{r: r, begun: time.Now(), cacheTTL: c.CacheTTL, separate: c.Separate, long: r.IntN(2) == 0, reserves: r.IntN(2) == 0}
 	b := g.policy()
 	for !c.permits(b) {
 		b = g.policy()
@@ -75,6 +87,12 @@ func (g *liveHistory) policy() *mutablePolicy {
 		} else if r.IntN(4) == 0 {
 			limit.Kind = weir.KindFixed + weir.Kind(r.IntN(3))
 		}
+		if g.reserves && b.mode != weir.CountDenied && r.IntN(4) == 0 {
+			limit.Kind = weir.KindConcurrency
+		}
+		if !g.long && r.IntN(6) == 0 {
+			limit.Block = randomBlock(r, limit.Window)
+		}
 		if r.IntN(4) == 0 {
 			limit.MinInterval = time.Duration(r.IntN(4000)) * us
 		}
@@ -94,12 +112,7 @@ func (g *liveHistory) play() *mismatch {
 			return nil // the machine was suspended or overloaded
 		}
 		got := g.got.do(s)
-		if s.decides() && got.err == "" {
-			s.at = got.decision.At.Sub(time.UnixMicro(g.v.epoch))
-			g.now = max(g.now, s.at)
-		} else {
-			s.at = g.now
-		}
+		s.at = g.instantOf(s, got)
 		s.want = g.wanted(s, got)
 		g.v.steps = append(g.v.steps, s)
 		if !s.want.equal(got) {
@@ -109,6 +122,19 @@ func (g *liveHistory) play() *mismatch {
 		g.observe(s)
 	}
 	return nil
+}
+
+// instantOf returns the instant at which the specification gets a step: that of its answer.
+func (g *liveHistory) instantOf(s step, got answer) time.Duration {
+	switch {
+	case got.err == "expired": // at the latest now
+		return time.Since(g.begun).Truncate(us) + holdSlack
+	case !s.isDated() || got.err != "" || got.decision.Replayed:
+		return g.now
+	}
+	at := got.decision.At.Sub(time.UnixMicro(g.v.epoch))
+	g.now = max(g.now, at)
+	return at
 }
 
 // next chooses a step.
@@ -121,6 +147,10 @@ func (g *liveHistory) next() step {
 		s.key = []keyPart{{dimensionNames[0], values[g.r.IntN(3)]}}
 	}
 	switch x := g.r.IntN(20); {
+	case g.reserves && g.r.IntN(3) == 0:
+		g.reserve(&s)
+	case len(g.openings) > 0 && g.r.IntN(2) == 0:
+		g.useReservation(&s)
 	case x < 2:
 		s.op = opPeek
 	case x < 5:
@@ -132,18 +162,65 @@ func (g *liveHistory) next() step {
 		}
 	case x < 9:
 		s.op = opReset
+	case x == 18:
+		s.op, s.n = opBlock, 0
+		s.last = time.Duration(g.r.IntN(2)*g.r.IntN(5000)) * us
 	}
 	return s
 }
 
-// observe remembers denied attempts for repetition and grants for refunds.
+// reserve makes an attempt open a reservation, or repeats an opening.
+func (g *liveHistory) reserve(s *step) {
+	if len(g.openings) > 0 && g.r.IntN(4) == 0 {
+		*s = g.openings[g.r.IntN(len(g.openings))].step
+		return
+	}
+	g.ids++
+	s.id, s.ttl = strconv.Itoa(g.ids), time.Hour
+	if !g.long && g.r.IntN(2) == 0 {
+		s.ttl = time.Duration(1+g.r.IntN(50)) * time.Millisecond
+	}
+}
+
+// useReservation settles or extends a reservation, and mostly one that is open.
+func (g *liveHistory) useReservation(s *step) {
+	o := &g.openings[g.r.IntN(len(g.openings))]
+	s.key, s.id = o.step.key, o.step.id
+	switch g.r.IntN(6) {
+	case 0, 1:
+		s.op, s.n = opExtend, g.r.Int64N(2)*s.n
+		o.extension(g.r, s)
+	case 2, 3: // with room for a denied attempt
+		s.op, s.n = opSettle, g.r.Int64N(o.units)
+	default:
+		s.op, s.n = opSettle, o.settlement(g.r, s.n)
+	}
+}
+
+// observe remembers denied attempts for repetition, grants for refunds, and reservations.
 func (g *liveHistory) observe(s step) {
 	d := s.want.decision
+	if s.usesReservation() && s.want.reservation.Units > 0 {
+		g.learn(s)
+	}
 	switch {
-	case !s.decides() || s.op == opPeek || s.want.err != "":
+	case !s.decides() || s.op == opPeek || s.want.err != "" || d.Replayed:
 	case d.Granted > 0:
 		g.grants = lastFew(append(g.grants, s), 4)
 	default:
 		g.denied = lastFew(append(g.denied, step{op: opTake, n: s.n, key: s.key}), 2)
+	}
+}
+
+// learn keeps the numbers of an answer about a reservation.
+func (g *liveHistory) learn(s step) {
+	i := slices.IndexFunc(g.openings, func(o opening) bool { return o.step.id == s.id })
+	switch {
+	case i >= 0:
+		g.openings[i].booking.learn(s, s.want)
+	case s.op == opTake:
+		o := opening{step: s}
+		o.booking.learn(s, s.want)
+		g.openings = lastFew(append(g.openings, o), 4)
 	}
 }
