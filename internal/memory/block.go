@@ -115,9 +115,8 @@ func (m *Memory) removeBlock(r *record) {
 }
 
 // beginBlocks begins the block of the limit that denied the attempt, if it has one. Of calls
-// together, each has such a limit among its own, by the waits before these blocks. It returns the
-// longest block.
-func (c *claim) beginBlocks() (longest int64) {
+// together, each has such a limit among its own, by the waits before these blocks.
+func (c *claim) beginBlocks() {
 	if c.rules.calls == nil {
 		c.denier().markBlock()
 	}
@@ -126,10 +125,32 @@ func (c *claim) beginBlocks() (longest int64) {
 	}
 	for i := range c.records {
 		if r := &c.records[i]; r.begins {
-			r.blocked = r.limit.block
+			r.blocked, c.blocked = r.limit.block, true
 			r.wait = max(r.wait, r.blocked)
-			longest = max(longest, r.blocked)
 		}
+	}
+}
+
+// closeBlocked closes the limits with a running block.
+func (c *claim) closeBlocked() {
+	for i := range c.records {
+		r := &c.records[i]
+		r.closed = r.closed || r.blocked > 0
+	}
+}
+
+// waitForBlocks makes the waits of the limits as long as their running blocks.
+func (c *claim) waitForBlocks() {
+	for i := range c.records {
+		r := &c.records[i]
+		r.wait = max(r.wait, r.blocked)
+	}
+}
+
+// longestBlock returns the rest of the longest block that runs, in microseconds.
+func (c *claim) longestBlock() (longest int64) {
+	for i := range c.records {
+		longest = max(longest, c.records[i].blocked)
 	}
 	return longest
 }
@@ -188,15 +209,12 @@ func (m *Memory) blockHeld(c *claim, d *engine.Result) error {
 		r.begins, r.blocked = true, max(c.req.From, r.blocked)
 	}
 	m.storeBlocks(c)
-	longest := int64(0)
 	for i := range c.records {
-		r := &c.records[i]
-		if c.req.From == 0 && r.block != nil {
+		if r := &c.records[i]; c.req.From == 0 && r.block != nil {
 			m.endBlock(r)
 		}
-		longest = max(longest, r.blocked)
 	}
-	d.At, d.Blocked = time.UnixMicro(c.now), span(longest)
+	d.At, d.Blocked = time.UnixMicro(c.now), span(c.longestBlock())
 	if m.journal != nil {
 		report := m.newReport(c.now, c.at.virtual())
 		report.blocks(c.records)

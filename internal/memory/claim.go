@@ -22,6 +22,7 @@ type claim struct {
 	raw, now int64  // the instant as read, and that of the decision, which R2 may have moved
 	locks    uint64 // shards that are locked
 	inserted bool   // a key was added
+	blocked  bool   // a block runs that the request feels (R20); it needs the locks of shards
 }
 
 // moment is the instant of a call in a Memory. The zero moment is now.
@@ -187,8 +188,7 @@ func (m *Memory) tryHold(c *claim) bool {
 		r.h = &slot.History
 		r.arena = &r.shard.Arena
 		r.corrected = false
-		r.entry.Units, r.blocked = 0, 0
-		r.block = nil // with one, Acquire misses
+		r.entry.Units = 0
 		last := slot.Last
 		fits = fits && last-c.raw < window.Step && slot.Rate() == r.limit.Rate
 		c.now = max(c.now, last)
@@ -230,6 +230,7 @@ func (m *Memory) hold(c *claim) {
 	t := &m.table
 	c.locks = c.shards()
 	t.Lock(c.locks)
+	c.blocked = false
 	if c.req.mayExceed() {
 		c.setSpare(m.spareBytes())
 	}
@@ -287,6 +288,7 @@ func (m *Memory) hold(c *claim) {
 		}
 		if r.block != nil && c.req.feels(r.limit) {
 			r.lookAtBlock(c.raw, c.now)
+			c.blocked = c.blocked || r.blocked > 0
 		}
 	}
 }

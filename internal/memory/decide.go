@@ -181,15 +181,17 @@ func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 	}
 	req, mode, records := c.req, c.rules.mode, c.records
 	room, open := int64(window.Forever), true
-	blocked := false
 	for i := range records {
 		r := &records[i]
 		r.state = r.h.Look(r.arena, r.rule, c.now) // as record.look, which is not inlined
 		r.room = r.state.Room(r.rule)
-		r.closed = r.blocked > 0 || r.state.IntervalWait(r.rule, c.now) > 0
+		r.closed = r.state.IntervalWait(r.rule, c.now) > 0
 		room = min(room, r.limit.fitting(r.room, req.N))
 		open = open && !r.closed
-		blocked = blocked || r.blocked > 0
+	}
+	if c.blocked {
+		open = false
+		c.closeBlocked()
 	}
 	granted, full := window.Grant(req.N, room, open, mode == engine.Partial)
 	units := granted // to record
@@ -198,10 +200,10 @@ func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 		units = 0
 	case req.Op == engine.Record:
 		granted, full, units = req.N, true, req.N
-	case mode == engine.CountDenied && !blocked:
+	case mode == engine.CountDenied && !c.blocked:
 		units = req.N
 	}
-	begins := granted == 0 && !blocked && c.mayBegin()
+	begins := granted == 0 && !c.blocked && c.mayBegin()
 	done = true
 	if begins {
 		done, err = m.insertBlocks(c)
@@ -273,15 +275,17 @@ func (m *Memory) report(c *claim, units int64) {
 // that denied it begin their blocks (R20).
 func (c *claim) answer(full, begins bool, d *engine.Result) {
 	req, now, records := c.req, c.now, c.records
-	var wait, reset, blocked int64
+	var wait, reset int64
 	remaining := int64(window.Forever)
 	for i := range records {
 		s := &records[i]
-		s.wait = max(s.h.Wait(s.arena, s.rule, &s.state, now, s.limit.units(req.N)), s.blocked)
+		s.wait = s.h.Wait(s.arena, s.rule, &s.state, now, s.limit.units(req.N))
 		wait = max(wait, s.wait)
-		reset = max(reset, s.h.Reset(s.rule, &s.state, now), s.blocked)
-		blocked = max(blocked, s.blocked)
-		remaining = min(remaining, s.remaining())
+		reset = max(reset, s.h.Reset(s.rule, &s.state, now))
+		remaining = min(remaining, s.state.Room(s.rule))
+	}
+	if c.blocked {
+		c.waitForBlocks()
 	}
 	switch {
 	case full:
@@ -291,14 +295,15 @@ func (c *claim) answer(full, begins bool, d *engine.Result) {
 		d.Limit = c.denier().limit.described.Name
 	}
 	if begins {
-		blocked = c.beginBlocks()
-		wait, reset = max(wait, blocked), max(reset, blocked)
-		for i := range records {
-			remaining = min(remaining, records[i].remaining())
-		}
+		c.beginBlocks()
+	}
+	if c.blocked {
+		longest := c.longestBlock()
+		d.Blocked = span(longest)
+		wait, reset = max(wait, longest), max(reset, longest)
+		remaining = min(remaining, 0)
 	}
 	d.Remaining, d.RetryAfter, d.ResetAfter = remaining, span(wait), span(reset)
-	d.Blocked = span(blocked)
 	d.At = time.UnixMicro(now)
 	for i := range req.States {
 		s, to := &records[i], &req.States[i]

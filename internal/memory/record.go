@@ -28,12 +28,23 @@ func (m *Memory) record(c *claim, units int64, denied bool) (done bool, err erro
 			return done, err
 		}
 	}
-	for i := range c.records {
-		if r := &c.records[i]; r.entry.Units > 0 {
-			r.add(c, denied)
+	c.addAll(denied)
+	return true, nil
+}
+
+// addAll adds the entries to their histories. denied reports that CountDenied records a denied
+// attempt.
+func (c *claim) addAll(denied bool) {
+	mode, records := c.rules.mode, c.records
+	for i := range records {
+		r := &records[i]
+		if r.entry.Units == 0 {
+			continue
+		}
+		if r.add(mode, denied); c.locks != 0 {
+			r.slot.SetVirtual(c.at.virtual())
 		}
 	}
-	return true, nil
 }
 
 // isReady makes the entries of all histories to which units will be added, and reports whether
@@ -188,12 +199,9 @@ func (m *Memory) storeCopies(c *claim) error {
 	return nil
 }
 
-// add adds the entry to the history. denied reports that CountDenied records a denied attempt.
-func (r *record) add(c *claim, denied bool) {
+// add adds the entry to the history.
+func (r *record) add(mode engine.Mode, denied bool) {
 	now := r.entry.Now
-	if c.locks != 0 {
-		r.slot.SetVirtual(c.at.virtual())
-	}
 	if r.rule.Rate != 0 {
 		units := r.entry.Units
 		if denied {
@@ -204,7 +212,7 @@ func (r *record) add(c *claim, denied bool) {
 		return
 	}
 	r.h.Record(r.arena, &r.entry)
-	if c.rules.mode == engine.CountDenied {
+	if mode == engine.CountDenied {
 		r.h.Cap(r.arena, r.limit.Max)
 	}
 	r.state = window.State{Used: r.h.Total(), Last: now}

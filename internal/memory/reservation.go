@@ -232,10 +232,8 @@ func (m *Memory) settleHeld(c *claim, d *engine.Result) (done bool, err error) {
 	for i := range c.records {
 		r := &c.records[i]
 		r.corrected = r.corrected && changed
-		if r.entry.Units > 0 {
-			r.add(c, false)
-		}
 	}
+	c.addAll(false)
 	d.Granted, d.At = refunded, time.UnixMicro(c.now)
 	x.next.TakenBack, x.next.SettledAt = refunded, c.now
 	m.revise(c, records)
@@ -315,10 +313,8 @@ func (m *Memory) extendHeld(c *claim, d *engine.Result) (done bool, err error) {
 		if r.limit.isHold() && r.entry.Units > 0 {
 			x.takeHold(r, c.now)
 		}
-		if r.entry.Units > 0 {
-			r.add(c, false)
-		}
 	}
+	c.addAll(false)
 	d.Allowed, d.Granted, d.At = true, n, time.UnixMicro(c.now)
 	if part = c.takers(); len(part.records) > 0 {
 		part.answer(true, false, d)
