@@ -10,30 +10,32 @@ import (
 
 // contract decides which steps an engine must answer by the rules. Engines may forget a
 // history when its newest entry no longer counts (R13); the specification never does. So
-// two kinds of steps are out of contract: those at an instant far behind a write, and those on
-// a history that had expired before its window became longer. So are steps on a full bucket
-// that had expired before its interval became longer. Peeks, counts and denials write nothing,
-// at any instant (R4).
+// some steps are out of contract: those at an instant far behind a write, and those on
+// a history that had expired before its window became longer. So are steps on a history that may
+// have been empty, or a full bucket, before its interval became longer or its rate changed. Peeks,
+// counts and denials write nothing, at any instant (R4).
 type contract struct {
+	epoch int64         // microseconds since 1970
 	high  time.Duration // the furthest instant of a write so far
 	lives map[string]life
 }
 
 // life is the time for which a history must be kept.
 type life struct {
-	until  time.Duration
-	window time.Duration // at the time when until was set
+	until time.Duration // an entry counts before this instant
+	limit weir.Limit    // with the numbers at the time when until was set
+	last  time.Duration // the instant of the newest recorded attempt
 
-	bucket   bool          // the following are set
-	full     time.Duration // the bucket is not full before this instant, or its interval is not open
-	interval time.Duration // at the time when full was set
+	// From this instant on nothing may count: no unit is missing from a bucket, or a refund has
+	// removed the newest entry.
+	empty time.Duration
 }
 
 // maxBack is the greatest distance of a step behind the furthest write. R13 demands an hour
 // where the caller passes the instants.
 const maxBack = 30 * time.Minute
 
-func newContract() *contract { return &contract{lives: map[string]life{}} }
+func newContract(epoch int64) *contract { return &contract{epoch: epoch, lives: map[string]life{}} }
 
 // floor returns the earliest instant of a step in contract.
 func (c *contract) floor() time.Duration { return c.high - maxBack }
@@ -45,12 +47,24 @@ func (c *contract) stale(limits []weir.Limit, s step) bool {
 		return false
 	}
 	for _, limit := range limits {
-		l, ok := c.lives[historyOf(limit, s.key)]
-		if ok && (limit.Window > l.window && s.at >= l.until || l.bucket && limit.MinInterval > l.interval && s.at >= l.full) {
+		if l, ok := c.lives[historyOf(limit, s.key)]; ok && l.isStale(limit, s) {
 			return true
 		}
 	}
 	return false
+}
+
+// isStale reports whether the history of the limit may be forgotten, and the step would find it.
+func (l life) isStale(limit weir.Limit, s step) bool {
+	isEmpty := s.at >= l.empty
+	paced := limit.Max == l.limit.Max && limit.Window == l.limit.Window
+	switch {
+	case limit.Window > l.limit.Window && s.at >= l.until:
+		return true
+	case limit.MinInterval > l.limit.MinInterval && isEmpty:
+		return true
+	}
+	return limit.Kind == weir.KindBucket && isEmpty && !paced && !s.readsOnly() // R12
 }
 
 // observe updates the contract by a step and its answer.
@@ -76,11 +90,14 @@ func (c *contract) observe(limits []weir.Limit, mode weir.Mode, s step, a answer
 			}
 		case !ok && !wrote:
 		case s.records(mode, a) || !ok && s.op != opRefund:
-			c.lives[id] = newLife(limit, s.at)
+			c.lives[id] = c.newLife(limit, s.at)
 		default: // it may have been re-dated (R2), or recorded, or neither
-			l.until, l.full = min(l.until, s.at+limit.Window), min(l.full, s.at)
+			l.until, l.empty = min(l.until, s.at+limit.Window), min(l.empty, s.at)
 			if wrote && s.op != opRefund {
-				l.window, l.interval = min(l.window, limit.Window), min(l.interval, limit.MinInterval)
+				l.limit.Window, l.limit.MinInterval = min(l.limit.Window, limit.Window), min(l.limit.MinInterval, limit.MinInterval)
+			}
+			if wrote && (s.op == opRefund || s.op == opSettle || s.op == opExtend) {
+				l.empty = min(l.empty, l.last+l.limit.MinInterval)
 			}
 			c.lives[id] = l
 		}
@@ -88,11 +105,18 @@ func (c *contract) observe(limits []weir.Limit, mode weir.Mode, s step, a answer
 }
 
 // newLife returns the life of a history in which units were recorded at an instant.
-func newLife(limit weir.Limit, at time.Duration) life {
-	l := life{until: at + limit.Window, window: limit.Window}
-	if limit.Kind == weir.KindBucket {
-		l.bucket, l.interval = true, limit.MinInterval
-		l.full = at + max(limit.Window/time.Duration(limit.Max), limit.MinInterval) // one unit has flowed in
+func (c *contract) newLife(limit weir.Limit, at time.Duration) life {
+	l := life{until: at + limit.Window, limit: limit, last: at, empty: at + limit.Window}
+	switch {
+	case limit.Kind == weir.KindFixed && limit.Period != 0: // whose windows end at any time
+		l.until, l.empty = at, at+limit.MinInterval
+	case limit.Kind == weir.KindFixed:
+		l.until = at + limit.Window - duration((c.epoch+at.Microseconds())%limit.Window.Microseconds())
+		l.empty = max(l.until, at+limit.MinInterval)
+	case limit.Max == 0: // a denial that counts has no entry (R6)
+		l.empty = at + limit.MinInterval
+	case limit.Kind == weir.KindBucket:
+		l.empty = at + max(limit.Window/time.Duration(limit.Max), limit.MinInterval) // one unit has flowed in
 	}
 	return l
 }

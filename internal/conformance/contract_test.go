@@ -25,7 +25,7 @@ func TestFullBucketsMayBeForgotten(t *testing.T) {
 		{longer, 2 * time.Second, true},
 		{limit, 2 * time.Second, false},
 	} {
-		k := newContract()
+		k := newContract(0)
 		k.observe([]weir.Limit{limit}, weir.AllOrNothing, step{op: opTake, n: 1}, grant)
 		assert.Equal(t, k.stale([]weir.Limit{c.now}, step{op: opTake, n: 1, at: c.at}), c.stale, "interval %v at %v", c.now.MinInterval, c.at)
 	}

@@ -70,7 +70,7 @@ func (d *differential) run(attempts int) string {
 		g := newRandomHistory(r, d.c, epoch+r.Int64N(hour))
 		far := farEpoch(r)
 		if far > 0 {
-			g.v.epoch = far
+			g.v.epoch, g.contract.epoch = far, far
 			g.late = far > weir.MaxInstant-3*weir.MaxWindow.Microseconds()
 		}
 		if !d.play(g, e) {
@@ -193,7 +193,7 @@ func differs(v *vector, model, e engine.Engine) *mismatch {
 
 // inContract reports whether an engine must answer every step of v by the rules.
 func inContract(v *vector) bool {
-	rules, now := newContract(), newPolicies(v)
+	rules, now := newContract(v.epoch), newPolicies(v)
 	for _, s := range v.steps {
 		if !s.callsEngine() {
 			if now.apply(s) != nil {

@@ -53,7 +53,7 @@ func newRandomHistory(r *rand.Rand, c Config, epoch int64) *randomHistory {
 		v:        &vector{name: "a random history", epoch: epoch, policies: []*mutablePolicy{b}},
 		policy:   b.clone(),
 		keys:     randomKeys(r),
-		contract: newContract(),
+		contract: newContract(epoch),
 	}
 	g.room = make([]int64, len(g.keys))
 	g.reserves, g.blocks = r.IntN(3) == 0, r.IntN(8) == 0
