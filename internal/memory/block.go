@@ -174,7 +174,7 @@ func (m *Memory) storeBlocks(c *claim) {
 		case r.begins || r.redated:
 			r.block.SetBlock(c.now, c.now+r.blocked)
 			r.block.SetVirtual(virtual)
-		case r.isNewBlock, r.entry.Units > 0 && r.isBlockOver(c.now, virtual):
+		case r.isNewBlock, r.entry.Units > 0 && r.isBlockOver(c.raw, virtual):
 			m.removeBlock(r)
 		}
 		if r.slot != nil && (r.entry.Units > 0 || r.begins) {
@@ -183,14 +183,14 @@ func (m *Memory) storeBlocks(c *claim) {
 	}
 }
 
-// isBlockOver reports whether the block is over by the engine's clock. Blocks at instants of
-// callers are left to the sweep, because such instants may run back (R13).
-func (r *record) isBlockOver(now int64, virtual bool) bool {
+// isBlockOver reports whether the block is over at a reading of the engine's clock. Blocks at
+// instants of callers are left to the sweep, because such instants may run back (R13).
+func (r *record) isBlockOver(raw int64, virtual bool) bool {
 	if r.block == nil || virtual || r.block.Virtual() {
 		return false
 	}
 	_, end := r.block.Block()
-	return end <= now
+	return end <= raw
 }
 
 // blockHeld begins or ends the blocks of a Block on records that are held, and releases them.

@@ -192,6 +192,8 @@ func TestCallersDoNotBlockEachOther(t *testing.T) {
 					case 7, 8:
 						l.At(time.Now().Add(-time.Duration(r.IntN(3000)) * time.Millisecond)).Allow(k)
 					case 9:
+						actOnState(r, l)
+					case 10:
 						m.makeRoom(r.Uint64(), moment{}, m.reclaimed.Load())
 					default:
 						l.Allow(k)

@@ -37,6 +37,14 @@ func (r *recorder) Append(changes []Change) {
 func (c *Change) copied() Change {
 	copied := *c
 	copied.Key, copied.Entries, copied.limit = append([]byte{}, c.Key...), append([]Entry{}, c.Entries...), nil
+	if c.Operation != nil {
+		o := *c.Operation
+		if o.Reservation != nil {
+			r := *o.Reservation
+			o.Reservation = &r
+		}
+		copied.Operation = &o
+	}
 	return copied
 }
 
@@ -88,11 +96,15 @@ func content(m *Memory) map[string]any {
 	all := map[string]any{}
 	dump(m, 4, func() {}, func(c *Change) {
 		if c.Kind == Remember {
-			all["o"+c.Operation.Name] = *c.Operation
+			all["o"+c.Operation.Name] = *c.copied().Operation
 			return
 		}
 		h := c.copied()
 		h.Limit = 0 // a number in m
+		if h.Kind == Block {
+			all["b"+h.Name+"\x00"+string(h.Key)] = h
+			return
+		}
 		all["h"+h.Name+"\x00"+string(h.Key)] = h
 	})
 	return all
@@ -121,6 +133,9 @@ func kindsOf(r *rand.Rand) policy {
 		if p.Mode != engine.Partial && r.IntN(5) == 0 {
 			l.Cost = 1 + r.Int64N(3)
 		}
+		if r.IntN(3) == 0 {
+			l.Block = time.Duration(1+r.IntN(500)) * time.Millisecond
+		}
 	}
 	return p
 }
@@ -133,6 +148,21 @@ func actOnce(r *rand.Rand, l *limiter) {
 		return
 	}
 	l.AllowOnce(k, 1, id)
+}
+
+// actOnState makes a call on a reservation or a block.
+func actOnState(r *rand.Rand, l *limiter) {
+	k, id := keyOf(r.IntN(12), len(l.rules.Dimensions)), fmt.Sprint("r", r.IntN(10))
+	switch r.IntN(8) {
+	case 0, 1, 2:
+		l.do(k, engine.Call{N: 1 + r.Int64N(3), ID: id, TTL: 1 + r.Int64N(2_000_000)})
+	case 3, 4:
+		l.do(k, engine.Call{Op: engine.Settle, N: r.Int64N(6) - 1, ID: id})
+	case 5, 6:
+		l.do(k, engine.Call{Op: engine.Extend, N: r.Int64N(3), From: engine.Unknown, ID: id})
+	case 7:
+		l.do(k, engine.Call{Op: engine.Block, From: r.Int64N(500_000) * r.Int64N(2)})
+	}
 }
 
 // actTogether charges several keys together.
@@ -168,6 +198,9 @@ func TestJournalMakesAnEqualMemory(t *testing.T) {
 							}
 							if mine.IntN(5) == 0 {
 								actTogether(mine, l)
+							}
+							if mine.IntN(5) == 0 {
+								actOnState(mine, l)
 							}
 						}
 					})

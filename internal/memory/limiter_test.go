@@ -28,6 +28,7 @@ type limit struct {
 	Kind                engine.Kind
 	Max, Cost, Burst    int64
 	Window, MinInterval time.Duration
+	Block               time.Duration
 	By                  []string
 	Cells               int
 	Period              engine.Period // in UTC
@@ -39,7 +40,7 @@ func (p policy) compile() *engine.Compiled {
 	var limits []engine.Limit
 	for _, l := range p.Limits {
 		c := engine.Limit{Name: l.Name, Kind: l.Kind, Max: l.Max, Cost: l.Cost, Capacity: l.Burst,
-			Window: l.Window.Microseconds(), MinInterval: l.MinInterval.Microseconds()}
+			Window: l.Window.Microseconds(), MinInterval: l.MinInterval.Microseconds(), Block: l.Block.Microseconds()}
 		if l.Period != engine.NoPeriod {
 			c.Window, c.Period = l.Period.Length().Microseconds(), &engine.Calendar{Period: l.Period, Anchor: 1, Zone: time.UTC}
 		}
