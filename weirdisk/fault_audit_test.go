@@ -163,6 +163,9 @@ func possible(counts []int64, e *event) (all []int64) {
 		for took := int64(1); e.Op == refund && took < e.N; took++ { // from the oldest entry only
 			all = append(all, max(n-took, 0))
 		}
+		for took := int64(0); e.Op == settle && took < -e.N; took++ { // the others are gone
+			all = append(all, max(n-took, 0))
+		}
 	}
 	return all
 }

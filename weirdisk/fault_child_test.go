@@ -190,6 +190,13 @@ type caller struct {
 	engine   engine.Engine
 	limiters limiters
 	random   *rand.Rand
+	open     reserved // its open reservation
+}
+
+// reserved is a reservation of a caller; without units there is none.
+type reserved struct {
+	id    string
+	units int64
 }
 
 // limiter returns a version of a table.
@@ -219,6 +226,10 @@ func (x *caller) step() error {
 		e.Op = record
 	case 7, 8, 9, 10:
 		e.Op, e.ID = once, x.random.Uint64()|1
+	case 11, 12, 13, 14, 15, 16:
+		if e.Op = reserve; x.open.units > 0 {
+			e.Op, e.N = settle, x.random.Int64N(6)-x.open.units
+		}
 	}
 	return x.operate(e)
 }
@@ -256,6 +267,8 @@ func (x *caller) operate(e event) (err error) {
 		calls := []engine.Call{{Rules: l.Compiled(), Key: key, Op: engine.Refund, From: engine.Oldest, N: e.N}}
 		x.engine.Do(ctx, calls)
 		e.N, err = calls[0].Result.Granted, calls[0].Err
+	case reserve, settle:
+		e.N, err = x.onReservation(l.Compiled(), key, &e)
 	case record:
 		d, err = l.Record(ctx, key, e.N)
 	case once:
@@ -271,6 +284,27 @@ func (x *caller) operate(e event) (err error) {
 	}
 	x.journal.write(e)
 	return nil
+}
+
+// onReservation opens a reservation, or settles the open one. It returns the change of the units
+// that count.
+func (x *caller) onReservation(rules *engine.Compiled, key weir.Key, e *event) (changed int64, err error) {
+	c := engine.Call{Rules: rules, Key: key, N: e.N}
+	if e.Op == reserve {
+		c.ID, c.TTL = strconv.FormatUint(x.random.Uint64(), 36), time.Hour.Microseconds()
+	} else {
+		c.Op, c.ID, c.N = engine.Settle, x.open.id, x.open.units+e.N
+	}
+	calls := []engine.Call{c}
+	x.engine.Do(context.Background(), calls)
+	if x.open = (reserved{}); e.Op == reserve && calls[0].Err == nil {
+		x.open = reserved{c.ID, e.N}
+	}
+	changed = e.N
+	if e.Op == settle && e.N < 0 { // others may be gone by a refund or a reset
+		changed = -calls[0].Result.Granted
+	}
+	return changed, calls[0].Err
 }
 
 // again repeats an operation of an earlier life with its idempotency key. An acknowledged
@@ -309,7 +343,7 @@ type event struct {
 	Caller uint16
 	Table  uint16 // index in policies
 	Key    uint32 // index of the key
-	N      int64  // units; of a refund, those that it took
+	N      int64  // units; of a refund, those that it took; of a settlement, the change
 	At     int64  // instant of the decision, microseconds
 	Used   int64  // state: the units that count
 	ID     uint64 // number of the idempotency key, 0 = none
@@ -335,6 +369,8 @@ const (
 	refund
 	reset
 	once
+	reserve // an attempt that opens a reservation
+	settle  // N is the difference to the units that were reserved
 )
 
 // pipe is the journal in the child.

@@ -225,6 +225,7 @@ type checkedDirectory struct {
 	Directory  string `json:"directory"`
 	OK         bool   `json:"ok"`
 	Histories  int    `json:"histories"`
+	Blocks     int    `json:"blocks,omitempty"`
 	Operations int    `json:"operations"`
 	Files      int    `json:"files"`
 	Bytes      int64  `json:"bytes"`
@@ -241,7 +242,7 @@ func checkDirectory(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return directoryFailure(dir, err)
 	}
-	c := checkedDirectory{Directory: dir, OK: true, Histories: report.Histories, Operations: report.Operations,
+	c := checkedDirectory{Directory: dir, OK: true, Histories: report.Histories, Blocks: report.Blocks, Operations: report.Operations,
 		Files: report.Segments, Bytes: report.Bytes, End: report.End.Format(time.RFC3339Nano)}
 	if cut := report.Cut; cut.Bytes > 0 {
 		c.Torn = cut.String()
@@ -249,6 +250,9 @@ func checkDirectory(cmd *cobra.Command, args []string) error {
 	return printResult(cmd, cmd.OutOrStdout(), c, func(b *strings.Builder) {
 		fmt.Fprintf(b, "%s: ok, %s and %s in %s of %s\n", dir, counted(c.Histories, "history", "histories"),
 			counted(c.Operations, "operation", "operations"), counted(c.Files, "file", "files"), counted(c.Bytes, "byte", "bytes"))
+		if c.Blocks > 0 {
+			fmt.Fprintf(b, "  %s\n", counted(c.Blocks, "block", "blocks"))
+		}
 		fmt.Fprintf(b, "  the last change is of %s\n", report.End.Local().Format("2006-01-02 15:04:05.000 MST"))
 		if c.Torn != "" {
 			fmt.Fprintf(b, "  the next start cuts it: %s\n", c.Torn)
@@ -264,6 +268,7 @@ type dumpedLine struct {
 	Key       map[string]string `json:"key"`
 	KeyBytes  map[string][]byte `json:"key_base64,omitempty"` // values that are not UTF-8
 	Newest    int64             `json:"newest_us,omitempty"`
+	Blocked   int64             `json:"blocked_until_us,omitempty"` // of a block, which began at Newest
 	Entries   []dumpedEntry     `json:"entries,omitempty"`
 	Bucket    *dumpedBucket     `json:"bucket,omitempty"`
 	Operation *dumpedOperation  `json:"operation,omitempty"`
@@ -288,6 +293,14 @@ type dumpedOperation struct {
 	At      int64  `json:"at_us"`
 	Until   int64  `json:"until_us"`
 	Granted int64  `json:"granted"`
+
+	Reservation *dumpedReservation `json:"reservation,omitempty"`
+}
+
+type dumpedReservation struct {
+	Units     int64  `json:"units"` // with those of extensions
+	ExpiresAt int64  `json:"expires_at_us"`
+	Settled   *int64 `json:"settled,omitempty"` // units
 }
 
 func dumpDirectory(cmd *cobra.Command, arg string, hashKeys bool) error {
@@ -315,7 +328,7 @@ func dumped(item *weirdisk.Item, text func(string) string) (line dumpedLine) {
 	line.Policy, line.Limit = item.Policy, item.Limit
 	if item.ID == "" {
 		line.Kind = answer.KindWords[item.Kind]
-		line.Newest = item.Newest
+		line.Newest, line.Blocked = item.Newest, item.BlockedUntil
 		for _, e := range item.Entries {
 			line.Entries = append(line.Entries, dumpedEntry{e.At, e.Units})
 		}
@@ -324,7 +337,22 @@ func dumped(item *weirdisk.Item, text func(string) string) (line dumpedLine) {
 		}
 	} else {
 		id, idBytes := textOrBytes(text(item.ID))
-		line.Operation = &dumpedOperation{id, idBytes, operationWords[item.Op], item.Units, item.At, item.Until, item.Granted}
+		line.Operation = &dumpedOperation{
+			ID:      id,
+			IDBytes: idBytes,
+			Op:      operationWords[item.Op],
+			Units:   item.Units,
+			At:      item.At,
+			Until:   item.Until,
+			Granted: item.Granted,
+		}
+		if item.Reserved > 0 {
+			r := &dumpedReservation{Units: item.Reserved, ExpiresAt: item.ExpiresAt}
+			if item.Settled {
+				r.Settled = &item.Actual
+			}
+			line.Operation.Reservation = r
+		}
 	}
 	line.Key, line.KeyBytes = map[string]string{}, map[string][]byte{}
 	for i, d := range item.Dimensions {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirdisk"
@@ -72,6 +73,38 @@ func TestDumpTellsAllKeysApart(t *testing.T) {
 	}
 	if code != 0 || !maps.Equal(got, want) {
 		t.Errorf("code %d, %s\ngot  %v\nwant %v", code, stderr, got, want)
+	}
+}
+
+// TestDumpHasBlocksAndReservations: a block and a reservation have lines of their own, and check
+// counts the blocks.
+func TestDumpHasBlocksAndReservations(t *testing.T) {
+	dir := t.TempDir()
+	e := must.Get(weirdisk.Open(dir))(t)
+	rules := engine.Compile("p", engine.AllOrNothing, nil, []engine.Limit{{Name: "l", Max: 9, Window: 60_000_000, Block: 60_000_000}})
+	calls := []engine.Call{
+		{Rules: rules, N: 5, ID: "open", TTL: 1_000_000, At: 1_000_000, Given: true},
+		{Rules: rules, N: 2, ID: "done", TTL: 1_000_000, At: 1_000_000, Given: true},
+		{Rules: rules, Op: engine.Settle, N: 0, ID: "done", At: 1_500_000, Given: true},
+		{Rules: rules, N: 9, At: 2_000_000, Given: true},
+	}
+	e.Do(t.Context(), calls)
+	for _, c := range calls {
+		must.Do(t, c.Err)
+	}
+	must.Do(t, e.Close())
+	_, stdout, _ := runWeir("store", "dump", dir)
+	for _, want := range []string{
+		`"newest_us":2000000,"blocked_until_us":62000000}`,
+		`"reservation":{"units":5,"expires_at_us":2000000}}}`,
+		`"reservation":{"units":2,"expires_at_us":2000000,"settled":0}}}`,
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("got  %s\nwant %s", stdout, want)
+		}
+	}
+	if _, stdout, _ = runWeir("store", "check", "--json", dir); !strings.Contains(stdout, `"blocks":1,"operations":2,`) {
+		t.Errorf("got  %s\nwant one block and two operations", stdout)
 	}
 }
 
