@@ -85,14 +85,17 @@ func (h *concurrentHistory) auditDenial(c call, begun []beginning) string {
 	if d.Blocked == 0 {
 		i := slices.IndexFunc(h.policy.limits, func(l weir.Limit) bool { return l.Name == d.Limit })
 		if i >= 0 && h.policy.limits[i].Block > 0 && c.n > 0 { // an attempt of 0 units begins none
-			return fmt.Sprintf("an attempt of %d units was denied between %v and %v by limit %q, and began no block", c.n, c.from, c.to, d.Limit)
+			return fmt.Sprintf("an attempt of %d units was denied between %v and %v by limit %q, and began no block",
+				c.n, c.from, c.to, d.Limit)
 		}
 		return ""
 	}
-	if h.stalled() || slices.ContainsFunc(begun, func(b beginning) bool { return b.end == endOfBlock(c) && h.isOf(&b, c) }) {
+	hasBegun := func(b beginning) bool { return b.end == endOfBlock(c) && h.isOf(&b, c) }
+	if h.stalled() || slices.ContainsFunc(begun, hasBegun) {
 		return ""
 	}
-	return fmt.Sprintf("an attempt of %d units was denied at %d by a block of %v more, which no denial began", c.n, d.At.UnixMicro(), d.Blocked)
+	return fmt.Sprintf("an attempt of %d units was denied at %d by a block of %v more, which no denial began",
+		c.n, d.At.UnixMicro(), d.Blocked)
 }
 
 // isBlocked reports whether a block may have denied the call: one that an earlier denial began,

@@ -39,8 +39,8 @@ func Capped(newEngine func(history int) engine.Engine, c Config) (full map[strin
 			g.observe(s, a)
 			neverFull := []string{opPeek, opCount, opReset}
 			if b.err == "full" && slices.Contains(neverFull, s.op) || !a.equal(b) {
-				return full, fmt.Sprintf("seed %d, history %d of an engine with a cap, in its last step: the %s differs\n%s\ngot %s %+v\n  %s",
-					c.Seed, i, a.difference(b), g.v.text(), b.text(s, g.v.epoch), b.states, quoteRule(13))
+				const format = "seed %d, history %d of an engine with a cap, in its last step: the %s differs\n%s\ngot %s %+v\n  %s"
+				return full, fmt.Sprintf(format, c.Seed, i, a.difference(b), g.v.text(), b.text(s, g.v.epoch), b.states, quoteRule(13))
 			}
 		}
 	}

@@ -177,9 +177,13 @@ func (b *held) firsts(stage []use) (first firsts, err error) {
 
 // checkRepetition checks the answer of a call beside those that changed the reservation.
 func (u *use) checkRepetition(opening *use, first *firsts) error {
-	origin := map[engine.Op]*use{
-		engine.Attempt: opening, engine.Extend: first.extended, engine.Settle: first.settled,
-	}[u.Op]
+	origin := opening
+	switch u.Op {
+	case engine.Extend:
+		origin = first.extended
+	case engine.Settle:
+		origin = first.settled
+	}
 	settled := errors.Is(u.Err, engine.ErrSettled)
 	switch {
 	case errors.Is(u.Err, engine.ErrExpired) && u.Op != engine.Attempt:
