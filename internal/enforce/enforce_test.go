@@ -38,12 +38,6 @@ func ruleIn(t testing.TB, file, name string, e engine.Engine) *Rule {
 	return named(rulesOf(t, traceFile(t, file), e), name)
 }
 
-// reset deletes the histories of a key.
-func reset(r *Rule, key weir.Key) error {
-	_, err := r.Decide(context.Background(), &Request{Target: Target{key, 0}, Op: engine.Reset})
-	return err
-}
-
 // pairsOf returns the pairs of name=value words.
 func pairsOf(words string) (pairs []Pair) {
 	for _, w := range strings.Fields(words) {

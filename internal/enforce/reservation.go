@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // reserve decides an attempt that opens a reservation (R19). At an instant, as of a replay, it has
@@ -101,7 +102,7 @@ func (r *Rule) settle(ctx context.Context, a *Request) (o Outcome, err error) {
 // (R19).
 func (o *Outcome) Recorded() int64 {
 	for _, l := range o.Limiter.Compiled().Limits {
-		if l.Kind != engine.KindConcurrency && l.Cost == 0 {
+		if !answer.Holds(l.Kind) && l.Cost == 0 {
 			return max(0, o.Reserved.Actual-o.Reserved.Units)
 		}
 	}

@@ -47,7 +47,7 @@ func TTL(p *enforce.Rule, t *enforce.Target, ms int64, name string) (time.Durati
 // longestHold returns the longest hold of the concurrency limits, 0 without any.
 func longestHold(rules *engine.Compiled) (longest time.Duration) {
 	for i := range rules.Limits {
-		if l := &rules.Limits[i]; l.Kind == engine.KindConcurrency {
+		if l := &rules.Limits[i]; answer.Holds(l.Kind) {
 			longest = max(longest, time.Duration(l.Window)*time.Microsecond)
 		}
 	}
@@ -93,7 +93,7 @@ func nothing(p *enforce.Rule, name *Name, o *enforce.Outcome, ttl time.Duration)
 	x := Reservation{Policy: p.Name, Name: name.String(), Expires: o.At.Add(ttl)}
 	for _, l := range p.Compiled.Limits {
 		until := o.At.Add(time.Duration(l.Window) * time.Microsecond)
-		if l.Kind == engine.KindConcurrency && (x.HeldUntil.IsZero() || until.Before(x.HeldUntil)) {
+		if answer.Holds(l.Kind) && (x.HeldUntil.IsZero() || until.Before(x.HeldUntil)) {
 			x.HeldUntil = until
 		}
 	}
