@@ -238,3 +238,32 @@ func TestProbeEndsCachedDenials(t *testing.T) {
 	assert.Equal(t, d.Blocked, time.Minute, "rest of the block")
 	assert.Equal(t, must.Get(other.Allow(ctx, weir.K("u")))(t).Cached, false, "the denial from before the block is repeated")
 }
+
+// TestFirstOfEqualWaitsBegins: of the limits of a call that denied, the one with the longest wait
+// begins its block, and of several the first. So it is in calls together (R7, R20).
+func TestFirstOfEqualWaitsBegins(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0))
+	limit := func(name string, window, block time.Duration) weir.Limit {
+		return weir.Limit{Name: name, Max: 1, Window: window}.Blocking(block)
+	}
+	for name, c := range map[string]struct {
+		limits []weir.Limit
+		begins int
+	}{
+		"first": {[]weir.Limit{limit("a", time.Hour, time.Minute), limit("b", time.Hour, 2*time.Minute)}, 0},
+		"last":  {[]weir.Limit{limit("a", time.Minute, time.Minute), limit("b", time.Hour, time.Minute)}, 1},
+	} {
+		rules := limiter(t, e, "equal-"+name, weir.AllOrNothing, c.limits...).Compiled()
+		s.Must(t, append([]string{"DEL"}, weirredis.Keys(rules, weir.K(), false)...)...)
+		states := make([]engine.State, 2)
+		for range 2 {
+			call := engine.Call{Rules: rules, N: 1, At: nine.UnixMicro(), Given: true, States: states}
+			calls := []engine.Call{call, {Rules: rules, N: 0, At: call.At, Given: true}}
+			must.Do(t, engine.Together(ctx, e, calls))
+		}
+		for i := range states {
+			assert.Equal(t, states[i].Blocked > 0, i == c.begins, "%s: limit %d is blocked", name, i)
+		}
+	}
+}
