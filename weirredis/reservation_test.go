@@ -373,3 +373,47 @@ func TestReservationsShareASlot(t *testing.T) {
 	}
 	assert.Equal(t, len(tags), 1, "hash tags %v", tags)
 }
+
+// TestExtensionsFeelTheirOwnBlocks: an extension feels the blocks of the limits from which it takes
+// units, and those only: it is denied by them, and moved to their beginning (R2, R20). Settlements
+// feel none.
+func TestExtensionsFeelTheirOwnBlocks(t *testing.T) {
+	s := redistest.Shared(t)
+	r := newReserving(t, newEngine(t, redisConn(t)), "feels")
+	at := func(ms int64) int64 { return nine.UnixMicro() + 1000*ms }
+	for _, c := range []struct {
+		blocked int // index of the limit
+		call    engine.Call
+		at      int64 // milliseconds
+		denied  bool
+	}{
+		{0, extending(2, 5), 600, true},
+		{2, extending(2, 5), 600, true},
+		{1, extending(2, 5), 100, false}, // a cost
+		{3, extending(2, 5), 100, false}, // a hold
+		{0, extending(0, 0), 100, false},
+		{2, extending(0, 0), 100, false},
+		{0, settling(3), 100, false},
+		{3, settling(5), 100, false},
+		{0, settling(9), 100, false},
+	} {
+		keys := r.keys()
+		s.Must(t, append([]string{"DEL"}, keys...)...)
+		open := opening(5, time.Minute)
+		open.At, open.Given = at(0), true
+		if _, _, err := r.do(open); err != nil {
+			t.Fatal(err)
+		}
+		header := s.Must(t, "HGET", keys[c.blocked], "h")
+		block := blockOf(time.UnixMicro(at(600)), time.Second)
+		s.Must(t, "HSET", keys[c.blocked], "h", block+header)
+		c.call.At, c.call.Given = at(100), true
+		got, _, err := r.do(c.call)
+		if err != nil || got.At.UnixMicro() != at(c.at) || (got.Blocked > 0) != c.denied {
+			t.Errorf("limit %d is blocked, op %d of %d: got %+v, %v; want it at %d ms, denied: %t",
+				c.blocked, c.call.Op, c.call.N, got, err, c.at, c.denied)
+		}
+		kept := s.Must(t, "HGET", keys[c.blocked], "h")
+		assert.Equal(t, kept[:15], block, "op %d: the block afterwards", c.call.Op)
+	}
+}
