@@ -196,9 +196,9 @@ func newPlan(c *engine.Call, around int64) *plan {
 			p.until = three[1]
 		}
 	}
-	if c.Op != engine.Count && slices.ContainsFunc(limits, blocks) {
+	if slices.ContainsFunc(limits, blocks) {
 		b[2] += planBlocks
-		b = appendBlocks(b, c.Rules)
+		b = appendBlocks(b, limits, c.Rules.Calls)
 	}
 	p.text = string(b)
 	return p
@@ -209,11 +209,11 @@ func blocks(l engine.Limit) bool { return l.Block > 0 }
 
 // appendBlocks appends the block of each limit and, of joined rules, the limits of each call: each
 // of these calls begins a block of its own (R20).
-func appendBlocks(b []byte, rules *engine.Compiled) []byte {
-	for i := range rules.Limits {
-		b = append6(b, rules.Limits[i].Block)
+func appendBlocks(b []byte, limits []engine.Limit, calls [][]int) []byte {
+	for i := range limits {
+		b = append6(b, limits[i].Block)
 	}
-	for _, places := range rules.Calls {
+	for _, places := range calls {
 		b = append(b, byte(len(places)))
 		for _, place := range places {
 			b = append(b, byte(place+1))
