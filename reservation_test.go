@@ -17,7 +17,9 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/lifetime"
 	"github.com/weirlimit/weir/internal/testkit/assert"
+	kit "github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -175,6 +177,24 @@ func TestReservationLastsFromItsDecision(t *testing.T) {
 		time.Sleep(2*time.Second - 1)
 		wantError(t, "before its time is over", late.Cancel(ctx), nil)
 	})
+}
+
+// TestReservationOfARequest: a reservation of weirhttp and weirgrpc lives as long as the longest hold
+// or, without one, for five minutes at most. So few of them are remembered.
+func TestReservationOfARequest(t *testing.T) {
+	perMinute := weir.Policy{Name: "short", Limits: []weir.Limit{weir.PerMinute(9, "tenant")}}
+	for name, c := range map[string]struct {
+		limiter *weir.Limiter
+		want    time.Duration
+	}{
+		"holds of 30s and 1m":    {farm(), time.Minute},
+		"a window of an hour":    {model(weir.AllOrNothing), 5 * time.Minute},
+		"a window of one minute": {must(weir.New(perMinute)), time.Minute},
+	} {
+		r, d, err := c.limiter.Reserve(ctx, acme, weir.Request{N: 1, TTL: lifetime.OfRequest})
+		kit.Do(t, err)
+		assert.Equal(t, r.ExpiresAt().Sub(d.At), c.want, "life with %s", name)
+	}
 }
 
 // TestReservationModes: a partial grant is a reservation of that part; a denial is none.
