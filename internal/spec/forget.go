@@ -3,6 +3,7 @@ package spec
 import (
 	"context"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
@@ -13,7 +14,8 @@ import (
 // not demand more.
 type Forgetful struct {
 	*Engine
-	slack     int64 // for how much longer it keeps what was recorded at instants of callers
+	whole     sync.Mutex // held for the whole of every call, with what it forgets
+	slack     int64      // for how much longer it keeps what was recorded at instants of callers
 	histories map[string]life
 	blocks    map[string]life
 	done      map[string]life
@@ -47,13 +49,11 @@ func (f *Forgetful) Do(ctx context.Context, calls []engine.Call) {
 // decide decides one call.
 func (f *Forgetful) decide(ctx context.Context, call []engine.Call) {
 	c := &call[0]
-	f.mu.Lock()
+	f.whole.Lock()
+	defer f.whole.Unlock()
 	f.forget(time.Now().UnixMicro(), false)
 	before := f.stored(c)
-	f.mu.Unlock()
 	f.Engine.Do(ctx, call)
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.note(c, before, f.stored(c))
 	if c.Given && isRecording(c) {
 		f.forget(c.Result.At.UnixMicro()-f.slack, true)
