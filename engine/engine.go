@@ -167,8 +167,10 @@ func (c *Call) Changes() bool {
 		return c.Result.Granted > 0
 	case Probe:
 		return c.Result.Blocked > 0
-	case Settle, Extend:
+	case Settle:
 		return c.Err == nil
+	case Extend:
+		return c.Result.Allowed
 	}
 	return c.Op == Reset || c.Op == Block
 }
