@@ -154,6 +154,11 @@ func writes() []write {
 	denied := func(do func(l *weir.Limiter, k weir.Key) error) func(*cannedConn, *weir.Limiter, weir.Key, *weir.Reservation) error {
 		return func(_ *cannedConn, l *weir.Limiter, k weir.Key, _ *weir.Reservation) error { return do(l, k) }
 	}
+	settled := func(do func(r *weir.Reservation) error) func(*cannedConn, *weir.Limiter, weir.Key, *weir.Reservation) error {
+		return func(c *cannedConn, _ *weir.Limiter, _ weir.Key, r *weir.Reservation) error {
+			return c.replying(weirredis.ReservationOf(2, nine, 1), func() error { return do(r) })
+		}
+	}
 	call := func(op engine.Op, r weir.Request) func(l *weir.Limiter, k weir.Key) error {
 		return func(l *weir.Limiter, k weir.Key) error {
 			c := weir.Call{Limiter: l, Key: k, Op: op, Request: r}
@@ -188,8 +193,8 @@ func writes() []write {
 			_, err := l.Reset(ctx, k, l.Compiled().LimitNames()...)
 			return err
 		}), false},
-		{"a cancelled reservation", func(_ *cannedConn, _ *weir.Limiter, _ weir.Key, r *weir.Reservation) error { return r.Cancel(ctx) }, false},
-		{"a smaller settlement", func(_ *cannedConn, _ *weir.Limiter, _ weir.Key, r *weir.Reservation) error { return r.Commit(ctx, 1) }, false},
+		{"a cancelled reservation", settled(func(r *weir.Reservation) error { return r.Cancel(ctx) }), false},
+		{"a smaller settlement", settled(func(r *weir.Reservation) error { return r.Commit(ctx, 1) }), false},
 		{"a grant", granted(decide(weir.Request{N: 2})), false},
 		{"a grant at an instant of the caller", granted(decide(weir.Request{N: 2, At: nine})), false},
 		{"a grant with an id", granted(decide(weir.Request{N: 2, ID: "id"})), false},
@@ -231,7 +236,7 @@ func TestWritesEndCachedDenials(t *testing.T) {
 		keeps  bool
 	}{
 		"of the user":                          {"u", []weir.Limit{perUser(5, time.Second)}, false},
-		"of the user, settled in two steps":    {"u", []weir.Limit{perUser(5, time.Second), running}, false},
+		"of the user, with a hold":             {"u", []weir.Limit{perUser(5, time.Second), running}, false},
 		"of another user":                      {"v", []weir.Limit{perUser(5, time.Second)}, true},
 		"of another user, in a shared history": {"v", []weir.Limit{everybody, perUser(5, time.Second)}, false},
 	} {
@@ -253,7 +258,10 @@ func TestWritesEndCachedDenials(t *testing.T) {
 // reserve returns a reservation of 2 units.
 func reserve(t *testing.T, c *cannedConn, l *weir.Limiter, user string) (r *weir.Reservation) {
 	t.Helper()
-	must.Do(t, c.granting(func() (err error) { r, _, err = l.Reserve(ctx, weir.K(user), weir.Request{N: 2}); return err }))
+	must.Do(t, c.replying(weirredis.ReservationOf(2, nine, 1), func() (err error) {
+		r, _, err = l.Reserve(ctx, weir.K(user), weir.Request{N: 2})
+		return err
+	}))
 	return r
 }
 

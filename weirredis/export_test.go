@@ -87,6 +87,13 @@ func GrantOf(units int64, at time.Time, remaining int64) string {
 	return decided(replyDecided, 0, units, remaining, at, 0, 0, 0)
 }
 
+// ReservationOf is GrantOf an attempt that opened a reservation without a hold.
+func ReservationOf(units int64, at time.Time, remaining int64) string {
+	b := append7(append7([]byte(GrantOf(units, at, remaining)), units), at.Add(time.Hour).UnixMicro())
+	const none = ^uint64(0) // -1: no hold, and not settled
+	return string(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, none), none))
+}
+
 // Replay is the stored reply of an operation that was granted in full.
 func Replay(at time.Time) string {
 	return decided(replyReplayed, 0, 1, 0, at, 0, 0, 0) + strings.Repeat("\x00", blockBytes+1)

@@ -284,12 +284,14 @@ func (o *outcome) differs(i int, c *weir.Call) string {
 		want.Granted = c.Request.N
 	}
 	for _, ch := range o.charged {
-		want.RetryAfter, want.Blocked = max(want.RetryAfter, ch.state.RetryAfter), max(want.Blocked, ch.state.Blocked)
+		want.RetryAfter = max(want.RetryAfter, ch.state.RetryAfter)
 	}
 	var states []weir.LimitState
 	longest := time.Duration(0)
 	for _, ch := range o.of[i] {
-		want.Remaining, want.ResetAfter = min(want.Remaining, ch.state.Remaining), max(want.ResetAfter, ch.state.ResetAfter)
+		want.Remaining = min(want.Remaining, ch.state.Remaining)
+		want.ResetAfter = max(want.ResetAfter, ch.state.ResetAfter)
+		want.Blocked = max(want.Blocked, ch.state.Blocked)
 		if !o.allowed && ch.state.RetryAfter > longest {
 			longest, want.Limit = ch.state.RetryAfter, ch.state.Name
 		}
