@@ -108,6 +108,18 @@ func TestBlockWithoutEntriesIsOneField(t *testing.T) {
 	assert.Equal(t, s.Must(t, "EXISTS", key), "0", "the key after a reset")
 }
 
+// TestBlockLeavesForeignHistories: a block does not hide a header of another version.
+func TestBlockLeavesForeignHistories(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, redisConn(t))
+	l := limiter(t, e, "foreignblock", weir.AllOrNothing, perUser(5, time.Hour))
+	key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
+	s.Must(t, "DEL", key)
+	s.Must(t, "HSET", key, "h", "\x0a of a later version")
+	assert.Err(blockHistory(e, l, time.Hour))(t, weirredis.ErrState, "layout is version 10")
+	assert.Equal(t, s.Must(t, "HGET", key, "h"), "\x0a of a later version", "the header")
+}
+
 // TestEndedBlockLeavesWithARecording: a recording by the server's clock drops a block that is over.
 // Other calls leave it.
 func TestEndedBlockLeavesWithARecording(t *testing.T) {

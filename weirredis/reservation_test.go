@@ -173,14 +173,21 @@ func TestErrorsOfReservations(t *testing.T) {
 	fails(extending(1, 4), engine.ErrInput, "the reservation has 5 units")
 	fails(extending(engine.MaxUnits, engine.Unknown), engine.ErrInput, "the reservation has 5 units")
 	fails(settling(engine.MaxUnits), engine.ErrOverflow, "holds 5 units that count")
+	for _, c := range []engine.Call{extending(3, 5), extending(2, 8)} {
+		if _, _, err := r.do(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fails(extending(3, 5), engine.ErrInput, "the reservation has 10 units") // an earlier one
+	fails(extending(3, 7), engine.ErrInput, "the reservation has 10 units") // of other units
 	must.Get(do(e, engine.Call{Op: engine.Reset, Rules: r.rules, Key: weir.K("u")}))(t)
 	fails(settling(engine.AllUnits), engine.ErrExpired, "its hold has ended; settle it with a number")
 	fails(extending(0, 0), engine.ErrExpired, "its hold has ended")
-	if result, after, err := r.do(settling(7)); err != nil || result.Granted != 0 || !after.Settled {
+	if result, after, err := r.do(settling(10)); err != nil || result.Granted != 0 || !after.Settled {
 		t.Errorf("settled %+v, %+v, %v", result, after, err)
 	}
-	fails(settling(6), engine.ErrSettled, "with 7 units")
-	fails(extending(0, 0), engine.ErrSettled, "with 7 units")
+	fails(settling(6), engine.ErrSettled, "with 10 units")
+	fails(extending(0, 0), engine.ErrSettled, "with 10 units")
 
 	// The record of an operation without a time to live is no reservation.
 	s.Must(t, append([]string{"DEL"}, r.keys()...)...)
@@ -372,6 +379,24 @@ func TestReservationsShareASlot(t *testing.T) {
 		tags[k[:slices.Index([]byte(k), '}')]] = true
 	}
 	assert.Equal(t, len(tags), 1, "hash tags %v", tags)
+}
+
+// TestSettlementEndsItsOwnHold: further units of an extension hold nothing. A settlement leaves the
+// hold of another attempt of the same instant.
+func TestSettlementEndsItsOwnHold(t *testing.T) {
+	s := redistest.Shared(t)
+	r := newReserving(t, newEngine(t, redisConn(t)), "own")
+	s.Must(t, append([]string{"DEL"}, r.keys()...)...)
+	at := time.Now().UnixMicro() // as the clock of the peek afterwards
+	other := engine.Call{Rules: r.rules, Key: weir.K("u"), N: 3, At: at, Given: true}
+	must.Get(do(r.e, other))(t)
+	for _, c := range []engine.Call{opening(5, time.Minute), extending(2, 5), settling(7)} {
+		c.At, c.Given = at, true
+		if _, _, err := r.do(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	assert.Equal(t, r.used(t), "[10 2 10 3]", "units in use")
 }
 
 // TestExtensionsFeelTheirOwnBlocks: an extension feels the blocks of the limits from which it takes
