@@ -399,6 +399,64 @@ func TestSettlementEndsItsOwnHold(t *testing.T) {
 	assert.Equal(t, r.used(t), "[10 2 10 3]", "units in use")
 }
 
+// TestExtensionReadsItsHoldFirst: the sum of a history of holds is damaged, so that only the new hold
+// notices it. An extension has not begun to write then (R7). If even that finds the damage only
+// after the end of the old hold, the outcome is unknown (R15).
+func TestExtensionReadsItsHoldFirst(t *testing.T) {
+	s := redistest.Shared(t)
+	r := newReserving(t, newEngine(t, redisConn(t)), "readsfirst")
+	keys := r.keys()
+	at := func(second int64) int64 { return nine.UnixMicro() + second*1_000_000 }
+	for _, late := range []bool{false, true} {
+		s.Must(t, append([]string{"DEL"}, keys...)...)
+		hold := func(second int64) {
+			c := engine.Call{Rules: r.rules, Key: weir.K("u"), N: 1, At: at(second), Given: true}
+			must.Get(do(r.e, c))(t)
+		}
+		for i := range int64(7) { // all have ended at the extension, and the first before that
+			hold(i)
+		}
+		open, extend := opening(5, 10*time.Minute), extending(0, 0)
+		open.At, open.Given, extend.At, extend.Given = at(50), true, at(66), true
+		if _, _, err := r.do(open); err != nil {
+			t.Fatal(err)
+		}
+		hold(60)
+		header, units := s.Must(t, "HGET", keys[3], "h"), "\x06" // of all entries
+		if late {
+			units = "\x07"
+		}
+		s.Must(t, "HSET", keys[3], "h", header[:26]+units+header[27:])
+		before := r.dump(t, s)
+		_, _, err := r.do(extend)
+		if late {
+			assert.Error(t, err, weir.ErrOutcomeUnknown, "a sum of units is damaged")
+			continue
+		}
+		assert.Error(t, err, weirredis.ErrState, "a sum of units is damaged")
+		if !maps.Equal(r.dump(t, s), before) {
+			t.Error("something was changed")
+		}
+	}
+}
+
+// TestLifeReachesTheRenewedHold: a hold can be longer than the life, if the policy has changed. An
+// extension renews the life for as long as the hold.
+func TestLifeReachesTheRenewedHold(t *testing.T) {
+	s := redistest.Shared(t)
+	r := newReserving(t, newEngine(t, redisConn(t)), "reaches")
+	s.Must(t, append([]string{"DEL"}, r.keys()...)...)
+	open, extend := opening(5, time.Second), extending(0, 0)
+	open.At, open.Given, extend.At, extend.Given = nine.UnixMicro(), true, nine.UnixMicro(), true
+	for i, c := range []engine.Call{open, extend} {
+		_, after, err := r.do(c)
+		lives := time.Duration(after.ExpiresAt-nine.UnixMicro()) * time.Microsecond
+		if want := []time.Duration{time.Second, time.Minute}[i]; err != nil || lives != want {
+			t.Errorf("op %d: it lives %v, %v, want %v", c.Op, lives, err, want)
+		}
+	}
+}
+
 // TestExtensionsFeelTheirOwnBlocks: an extension feels the blocks of the limits from which it takes
 // units, and those only: it is denied by them, and moved to their beginning (R2, R20). Settlements
 // feel none.

@@ -585,8 +585,8 @@ local function decide(plan, op, flags, raw, given, n, _, k, now, places)
       deniers = begins and {}
     end
     local place = places and places[i] or i
-    current = k + place
-    local key, block, stored, chunks, ttl, last_to = KEYS[current], blocks and blocks[place]
+    if current >= 0 then current = k + place end
+    local key, block, stored, chunks, ttl, last_to = KEYS[k + place], blocks and blocks[place]
     local kind, most, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 38)
     local units = n > 0 and cost ~= 0 and max(cost, 0) or n -- R7
 
