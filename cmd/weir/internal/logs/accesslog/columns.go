@@ -14,7 +14,10 @@ const (
 	errSpace   = problem("a space should follow a quoted column; is a quote inside not escaped?")
 	errBracket = problem("a time in brackets should stand here")
 	errStatus  = problem("the status is not three digits")
-	errW3C     = problem("the number of columns differs from that of the #Fields line")
+	errW3C     = problem("the number of columns differs from that of the #Fields line; without that line tabs divide them")
+	errPairs   = problem("the line has no pairs of NAME=VALUE")
+
+	errNoHeader = problem("no #Fields line stands before the line")
 )
 
 // add adds columns.
@@ -75,10 +78,10 @@ func quoteEnd(b []byte) (end int, isEscaped bool) {
 	return -1, isEscaped
 }
 
-// isStatus reports whether a column is a status: three digits, or - of a request without
-// an answer.
+// isStatus reports whether a column is a status: three digits, or -, 0 or -1 of a request
+// without an answer.
 func isStatus(b []byte) bool {
-	return string(b) == "-" || string(b) == "0" || len(b) == 3 && len(bytes.Trim(b, "0123456789")) == 0
+	return string(b) == "-" || string(b) == "0" || string(b) == "-1" || len(b) == 3 && len(bytes.Trim(b, "0123456789")) == 0
 }
 
 // check returns an error for a line with too few or too many columns, without quotes around
@@ -169,19 +172,125 @@ func (r *row) traefik(b []byte) error {
 	return err
 }
 
-// w3c splits a line of a W3C log: columns with one tab between them, or spaces.
+// w3c splits a line of a W3C log: columns with one tab between them, or spaces if a header
+// names them.
 func (r *row) w3c(b []byte) error {
-	if bytes.IndexByte(b, '\t') < 0 {
-		for text := range bytes.FieldsSeq(b) {
-			r.add(text)
-		}
-	} else {
+	s := r.schema
+	switch hasTab := bytes.IndexByte(b, '\t') >= 0; {
+	case hasTab:
 		for text := range bytes.SplitSeq(b, []byte("\t")) {
 			r.add(text)
 		}
+	case s.isExact:
+		for text := range bytes.FieldsSeq(b) {
+			r.add(text)
+		}
 	}
-	if n := len(r.values); n < r.schema.least || r.schema.most && n > len(r.schema.columns) {
+	switch n := len(r.values); {
+	case s.columns == nil && s.isExact:
+		return errNoHeader
+	case n < s.least || s.most && n > len(s.columns):
 		return errW3C
+	case s.status >= 0 && s.status < n && !isStatus(r.values[s.status].text):
+		return errStatus
+	}
+	return nil
+}
+
+// haproxy splits a line of option httplog: the client, the time, columns with spaces between
+// them, captured headers in braces, and the request. A prefix of syslog may stand before it, and
+// columns of option httpslog behind it.
+func (r *row) haproxy(b []byte) error {
+	open := bytes.Index(b, []byte(" ["))
+	for open >= 0 && !isBracketTime(b[open+1:]) {
+		next := bytes.Index(b[open+2:], []byte(" ["))
+		if next < 0 {
+			return errBracket
+		}
+		open += 2 + next
+	}
+	if open < 0 {
+		return errBracket
+	}
+	client := b[bytes.LastIndexByte(b[:open], ' ')+1 : open]
+	end := open + bytes.IndexByte(b[open:], ']')
+	quote := bytes.Index(b[end:], []byte(` "`))
+	if quote < 0 {
+		return errQuote
+	}
+	quote += end + 1
+	request := b[quote+1:]
+	if close := bytes.LastIndexByte(request, '"'); close >= 0 {
+		request = request[:close]
+	}
+	r.add(client, b[open+2:end])
+	rest, headers := bytes.TrimSpace(b[end+1:quote]), []byte(nil)
+	if brace := bytes.IndexByte(rest, '{'); brace >= 0 {
+		rest, headers = bytes.TrimSpace(rest[:brace]), rest[brace:]
+	}
+	for text := range bytes.FieldsSeq(rest) {
+		r.add(text)
+	}
+	const columns = 12 // before the request
+	if len(r.values) != columns {
+		return errColumns
+	}
+	if !isStatus(r.values[r.schema.status].text) {
+		return errStatus
+	}
+	r.add(request)
+	for part := range bytes.SplitSeq(headers, []byte("} ")) {
+		r.add(bytes.Trim(part, "{}"))
+	}
+	return nil
+}
+
+// isBracketTime reports whether a text begins like [06/Feb/2009:12:14:14.655].
+func isBracketTime(b []byte) bool {
+	const shape = "[00/Aaa/0000:00:00:00"
+	if len(b) < len(shape) || bytes.IndexByte(b, ']') < len(shape) {
+		return false
+	}
+	for i, c := range []byte(shape) {
+		isDigit := '0' <= b[i] && b[i] <= '9'
+		isLetter := 'A' <= b[i]&^0x20 && b[i]&^0x20 <= 'Z'
+		if c == '0' && !isDigit || c|0x20 == 'a' && !isLetter || c < '0' && b[i] != c || c == ':' && b[i] != c {
+			return false
+		}
+	}
+	return true
+}
+
+// logfmt splits a line of NAME=VALUE, where a value may be quoted. Other words are skipped.
+func (r *row) logfmt(b []byte) error {
+	for len(b) > 0 {
+		end := bytes.IndexAny(b, "= ")
+		if end < 0 {
+			break
+		}
+		name := b[:end]
+		b = b[end+1:]
+		if end == 0 || b == nil || r.line[len(r.line)-len(b)-1] == ' ' {
+			continue // a word
+		}
+		text, isEscaped := b, false
+		if len(b) > 0 && b[0] == '"' {
+			if end, isEscaped = quoteEnd(b); end < 0 {
+				return errQuote
+			}
+			if text = b[1:end]; isEscaped {
+				text = r.unescaped(text)
+			}
+			b = b[end+1:]
+		} else {
+			text, b, _ = bytes.Cut(b, []byte(" "))
+		}
+		if len(r.values) < maxMembers && len(name) <= maxPath {
+			r.values = append(r.values, value{text: text, path: name})
+		}
+	}
+	if len(r.values) == 0 {
+		return errPairs
 	}
 	return nil
 }

@@ -14,14 +14,28 @@
 //	combined    the log of Apache and nginx, also with further columns
 //	common      the same without referer and user agent
 //	nginx-json  one JSON object for each line, named like the variables of nginx
-//	caddy       JSON
+//	caddy       JSON, or its console
 //	traefik     its common log format, or JSON
-//	envoy       its default text format, or JSON
-//	alb         AWS Application Load Balancer
-//	cloudfront  AWS CloudFront, and other W3C logs with a #Fields line
+//	envoy       its default text format, that of Istio, or JSON
+//	haproxy     option httplog or httpslog
+//	alb, elb    AWS Application Load Balancer, and Classic Load Balancer
+//	cloudfront  AWS CloudFront
+//	w3c         other W3C logs with a #Fields line, such as those of IIS
+//	logfmt      NAME=VALUE, with the names of nginx-json
 //
-// The format of each file is detected from its first lines, unless [Options] names it.
-// Files may be compressed by gzip or zstd, which is detected from their first bytes.
+// Any of them may stand in the log of a container: behind the prefix of containerd, or in the
+// objects of Docker's json-file. JSON may stand behind a prefix of syslog or compose.
+//
+// # Detection
+//
+// The format of each file is that of most of its first 200 lines, unless [Options] names it. A
+// line fits a format if it can be split, its client is an address, its status three digits, and
+// its time plausible; client or status must be there. Lines that fit no format, such as messages
+// of the server, have no vote. Two formats with equal votes are an error with both names. A file
+// of which less than half was read ends with an error, because it probably has another format.
+//
+// Files may be compressed by gzip or zstd, which is detected from their first bytes. Zero bytes
+// before a line, as copytruncate of logrotate leaves them, are skipped and counted.
 //
 // # Fields
 //
@@ -42,7 +56,8 @@
 //
 // The instant is the log's own timestamp: the time of ALB and not its creation time, and
 // StartUTC of Traefik. A time without a zone makes the line a bad one, because a guess
-// could be wrong by hours. CloudFront writes UTC by definition. A number is seconds if it
+// could be wrong by hours; [Options].Zone names one. CloudFront, W3C and Caddy's console write UTC
+// by definition. HAProxy writes local times without a zone, which are read as UTC and counted. A number is seconds if it
 // is below 1e11, milliseconds below 1e14, microseconds below 1e17, else nanoseconds.
 //
 // # Trade-off

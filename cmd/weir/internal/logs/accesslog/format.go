@@ -2,11 +2,8 @@ package accesslog
 
 import (
 	"bytes"
-	"fmt"
-	"slices"
 	"strings"
-
-	"github.com/weirlimit/weir/internal/shorten"
+	"time"
 )
 
 // Format is a format of access logs, by its name on the command line.
@@ -24,116 +21,48 @@ const (
 	Traefik    Format = "traefik"
 	Envoy      Format = "envoy"
 	ALB        Format = "alb"
+	ELB        Format = "elb"
 	CloudFront Format = "cloudfront"
+	W3C        Format = "w3c"
+	HAProxy    Format = "haproxy"
+	Logfmt     Format = "logfmt"
 )
 
 // formats are those of access logs.
-var formats = []Format{Combined, Common, NginxJSON, Caddy, Traefik, Envoy, ALB, CloudFront}
+var formats = []Format{
+	Combined, Common, NginxJSON, Caddy, Traefik, Envoy, ALB, ELB, CloudFront, W3C, HAProxy, Logfmt,
+}
 
 // FormatNames returns the names of the formats of access logs, without Auto.
 func FormatNames() []string { return texts(formats) }
-
-// sampleLines is the number of lines from which a format is detected.
-const sampleLines = 20
-
-// detect returns the format of a text from its first 20 lines that are not blank: the one
-// that most of them have. The last line may be cut off. The error names the first line if
-// no format fits; it is errEmpty if there are no lines.
-func detect(sample []byte, o Options) (Format, error) {
-	lines := firstLines(sample)
-	if len(lines) == 0 {
-		return "", errEmpty
-	}
-	if slices.ContainsFunc(lines, func(line []byte) bool { return bytes.HasPrefix(line, []byte(fieldsHeader)) }) {
-		return CloudFront, nil
-	}
-	best, most, noZone := Format(""), 0, 0
-	for _, f := range []Format{JSONL, ALB, Envoy, Traefik, Combined, Common, Caddy, CloudFront, NginxJSON} {
-		n, withoutZone := readable(f, lines, o)
-		if n > most {
-			best, most = f, n
-		}
-		noZone = max(noZone, withoutZone)
-	}
-	switch {
-	case most > 0:
-		return best, nil
-	case bytes.IndexByte(sample, 0) >= 0:
-		return "", problem("the file is binary: it has zero bytes; give the log itself, or the log compressed by gzip or zstd")
-	case noZone > 0:
-		return "", problem(fmt.Sprintf("%d of the first %d lines have a time, and none a zone; a guess could be wrong by hours; log it with an offset, such as time_iso8601 of nginx",
-			noZone, len(lines)))
-	}
-	return "", problem(fmt.Sprintf("no format fits the first line, %q; name one with the format option: %s",
-		shorten.Text(lines[0]), strings.Join(FormatNames(), ", ")))
-}
-
-// otherFormat returns the reason why a line is bad: err, or that it has another format than
-// its file.
-func otherFormat(line []byte, f Format, o Options, err error) error {
-	switch err {
-	case errColumns, errExtra, errQuote, errSpace, errBracket, errObject, errW3C:
-		if other, _ := detect(line, o); other != "" && other != f {
-			return problem(fmt.Sprintf("the line has the format %s, and the file %s", other, f))
-		}
-	}
-	return err
-}
-
-// firstLines returns the lines from which a format is detected.
-func firstLines(sample []byte) (lines [][]byte) {
-	for line := range bytes.Lines(sample) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && len(lines) < sampleLines {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
-// looksLikeJSON reports whether one of the first lines of a text begins like an object.
-func looksLikeJSON(sample []byte) bool {
-	return slices.ContainsFunc(firstLines(sample), func(line []byte) bool { return line[0] == '{' })
-}
-
-// readable returns the number of lines that have a format, and of those that would have it with
-// a zone in their time.
-func readable(f Format, lines [][]byte, o Options) (n, withoutZone int) {
-	p, r := newParser(f, o), &row{}
-	for _, line := range lines {
-		err := p.parse(r, line)
-		switch {
-		case err == errNoZone:
-			withoutZone++
-		case r.isTypical() && (err == nil || f == JSONL):
-			n++
-		}
-	}
-	return n, withoutZone
-}
-
-// isTypical reports whether a line has the columns of its format, or an object the members that
-// are typical of it. Every object with a time can be of nginx, and with a request of Caddy.
-func (r *row) isTypical() bool {
-	lacks := func(names string) bool {
-		return !slices.ContainsFunc(strings.Fields(names), func(name string) bool { return r.find(name) >= 0 })
-	}
-	isFulfilled := func(all []string) bool { return !slices.ContainsFunc(all, lacks) }
-	return r.schema.typical == nil || slices.ContainsFunc(r.schema.typical, isFulfilled)
-}
 
 // parser reads the lines of one file.
 type parser struct {
 	format  Format
 	options Options
-	text    *schema // nil for JSON
-	json    *schema // nil for text
+	text    *schema   // that of the line read last; nil for JSON
+	texts   []*schema // those of the format, which may have several layouts
+	json    *schema   // nil for text
 	reader  jsonReader
+	inner   []byte // the line in the envelope of a container runtime
 }
 
 func newParser(f Format, o Options) *parser {
-	p := &parser{format: f, options: o, text: newSchema(lines[f], o), json: newSchema(objects[f], o)}
-	if f == CloudFront {
-		p.text = w3cSchema(o, cloudFrontColumns, false)
+	p := &parser{format: f, options: o, json: newSchema(objects[f], o)}
+	for _, l := range lines[f] {
+		p.texts = append(p.texts, newSchema(l, o))
+	}
+	switch {
+	case f == CloudFront:
+		p.texts = []*schema{w3cSchema(o, cloudFrontColumns, false)}
+	case f == W3C:
+		p.texts = []*schema{w3cSchema(o, "", true)}
+	}
+	if p.texts != nil {
+		p.text = p.texts[0]
+	}
+	if f == HAProxy && o.Zone == nil {
+		p.text.zone = time.UTC // HAProxy logs no zone; Stats.Zoneless counts these times
 	}
 	return p
 }
@@ -144,7 +73,7 @@ func (p *parser) comment(line []byte) bool {
 	if p.format == JSONL {
 		return isOtherCall(line)
 	}
-	if p.format != CloudFront || line[0] != '#' {
+	if p.format != CloudFront && p.format != W3C || line[0] != '#' {
 		return false
 	}
 	if columns, ok := strings.CutPrefix(string(line), fieldsHeader); ok {
@@ -155,27 +84,68 @@ func (p *parser) comment(line []byte) bool {
 
 // parse reads a line, which is not empty, into r.
 func (p *parser) parse(r *row, line []byte) error {
-	if p.json != nil && (p.text == nil || line[0] == '{') {
-		r.reset(line, p.json)
-		if err := p.reader.read(r); err != nil {
-			return err
-		}
-		if needs := p.json.needs; needs != "" {
-			if i := r.find(needs); i < 0 || !r.values[i].isObject {
-				return errNoRequest
-			}
-		}
-		return r.readInstant()
+	if line = p.unwrapped(line); len(line) == 0 {
+		return errColumns
 	}
-	r.reset(line, p.text)
-	err := p.text.split(r, line)
-	if err == nil {
-		err = r.readInstant()
+	if p.json != nil {
+		object, before := objectIn(line)
+		if object == nil && p.text == nil {
+			object = line // the error of one that is none
+		}
+		if object != nil {
+			return p.parseObject(r, object, before)
+		}
 	}
+	err := p.parseText(r, line)
 	if err != nil && bytes.IndexByte(line, 0) >= 0 {
 		return errBinary
 	}
 	return err
+}
+
+// parseObject reads a line of JSON behind other text.
+func (p *parser) parseObject(r *row, object, before []byte) error {
+	r.reset(object, p.json)
+	if err := p.reader.read(r); err != nil {
+		return err
+	}
+	if needs := p.json.needs; needs != "" {
+		if i := r.find(needs); i < 0 || !r.values[i].isObject {
+			return errNoRequest
+		}
+	}
+	if p.options.Format == "" && p.format != NginxJSON && !r.isTypical() {
+		return errMessage
+	}
+	err := r.readInstant()
+	if err == errNoTime && p.format == Caddy {
+		r.instant, err = consoleInstant(before)
+	}
+	return err
+}
+
+// parseText reads a line of text by the layout of the line before, or by another one.
+func (p *parser) parseText(r *row, line []byte) error {
+	r.reset(line, p.text)
+	err := p.text.split(r, line)
+	for i := 0; i < len(p.texts) && len(p.texts) > 1 && isOtherLayout(err); i++ {
+		if p.texts[i] == p.text {
+			continue
+		}
+		r.reset(line, p.texts[i])
+		if p.texts[i].split(r, line) == nil {
+			p.text, err = p.texts[i], nil
+		}
+	}
+	if err == nil {
+		err = r.readInstant()
+	}
+	return err
+}
+
+// isOtherLayout reports whether a line with an error may have another layout of its format.
+func isOtherLayout(err error) bool {
+	return err == errColumns || err == errExtra || err == errStatus
 }
 
 // problem is an error that is a constant text, so that a bad line allocates nothing.

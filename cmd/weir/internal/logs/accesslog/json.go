@@ -52,6 +52,7 @@ const (
 	errCut       = problem("the object does not end; is the line cut off?")
 	errTrailing  = problem("text stands behind the object")
 	errNoRequest = problem("the object has no request; is it a message of the server?")
+	errMessage   = problem("the object has no client and no status of its format; is it a message of the server?")
 )
 
 // jsonReader reads lines of JSON.

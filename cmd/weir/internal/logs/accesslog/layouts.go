@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"time"
 )
 
 // layout describes the lines of a format: the columns or the members that have each field,
@@ -16,10 +17,11 @@ type layout struct {
 	how     map[Field]how    // from the places of fields, where it is not that of fieldHow
 
 	// Of a text:
-	columns string                       // as the format's documentation has them, between quotes or brackets as the line has them; "" = JSON
-	least   int                          // the least number of columns
-	most    bool                         // there are no further columns
-	split   func(r *row, b []byte) error // splits a line into columns
+	columns   string                       // as the format's documentation has them, between quotes or brackets as the line has them; "" = JSON
+	least     int                          // the least number of columns
+	most      bool                         // there are no further columns
+	mayBeHost bool                         // the client may be a host name, because brackets and quotes show the format
+	split     func(r *row, b []byte) error // splits a line into columns
 
 	// Of JSON:
 	prefixes []string   // names of header fields begin with them, such as http_
@@ -35,29 +37,52 @@ var clfFields = map[Field]string{RemoteAddr: "remote", User: "user", Status: "st
 
 const clfColumns = `remote ident user [time] "request" status bytes`
 
+// envoyFields are those of the default text of Envoy, which has no peer address, and istioFields
+// those of Istio.
+var (
+	envoyFields = map[Field]string{RemoteAddr: "x_forwarded_for", Status: "response_code", Bytes: "bytes_sent", Host: "authority", UserAgent: "user_agent",
+		headerPrefix + forwardedFor: "x_forwarded_for", headerPrefix + "x-request-id": "request_id"}
+	istioFields = map[Field]string{RemoteAddr: "x_forwarded_for downstream_remote_address", Status: "response_code", Bytes: "bytes_sent", Host: "authority", UserAgent: "user_agent",
+		headerPrefix + forwardedFor: "x_forwarded_for", headerPrefix + "x-request-id": "request_id"}
+)
+
 // cloudFrontColumns are the columns of CloudFront, for a part of a file without its header.
 const cloudFrontColumns = "date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes time-taken x-forwarded-for ssl-protocol ssl-cipher x-edge-response-result-type cs-protocol-version fle-status fle-encrypted-fields c-port time-to-first-byte x-edge-detailed-result-type sc-content-type sc-content-len sc-range-start sc-range-end"
 
-// lines are the formats with lines of text.
-var lines = map[Format]*layout{
-	Common: {time: "time", fields: clfFields, request: "request", columns: clfColumns, least: 7, most: true, split: (*row).clf},
+// lines are the formats with lines of text, each with its layouts.
+var lines = map[Format][]*layout{
+	Common: {{time: "time", fields: clfFields, request: "request", columns: clfColumns, least: 7, most: true, split: (*row).clf, mayBeHost: true}},
 	// The tenth column is that of the main format in the configuration of nginx.
-	Combined: {time: "time", fields: clfFields, request: "request", columns: clfColumns + ` "referer" "user_agent" "x_forwarded_for"`, least: 9,
-		split: (*row).clf},
-	Traefik: {time: "time", fields: clfFields, request: "request", columns: clfColumns + " referer user_agent count router server duration", least: 13, most: true,
-		split: (*row).traefik},
-	Envoy: {time: "start_time", request: "request", least: 13, most: true, split: (*row).spaced,
-		fields: map[Field]string{RemoteAddr: "x_forwarded_for", Status: "response_code", Bytes: "bytes_sent", Host: "authority", UserAgent: "user_agent",
-			headerPrefix + forwardedFor: "x_forwarded_for", headerPrefix + "x-request-id": "request_id"},
-		columns: `[start_time] "request" response_code response_flags bytes_received bytes_sent duration upstream_service_time "x_forwarded_for" user_agent request_id authority upstream_host`},
-	ALB: {time: "time", request: "request", least: 17, split: (*row).spaced, // 17 columns are those of the first version
+	Combined: {{time: "time", fields: clfFields, request: "request", columns: clfColumns + ` "referer" "user_agent" "x_forwarded_for"`, least: 9,
+		split: (*row).clf, mayBeHost: true}},
+	Traefik: {{time: "time", fields: clfFields, request: "request", columns: clfColumns + " referer user_agent count router server duration", least: 13, most: true,
+		split: (*row).traefik}},
+	Envoy: {
+		{time: "start_time", request: "request", least: 13, most: true, split: (*row).spaced, fields: envoyFields,
+			columns: `[start_time] "request" response_code response_flags bytes_received bytes_sent duration upstream_service_time "x_forwarded_for" user_agent request_id authority upstream_host`},
+		// The default of Istio, whose peer is the client if no proxy passed one on.
+		{time: "start_time", request: "request", least: 18, most: true, split: (*row).spaced, fields: istioFields,
+			columns: `[start_time] "request" response_code response_flags response_code_details connection_termination_details "upstream_transport_failure_reason" bytes_received bytes_sent duration upstream_service_time "x_forwarded_for" "user_agent" "request_id" "authority" "upstream_host" upstream_cluster upstream_local_address downstream_local_address downstream_remote_address requested_server_name route_name`},
+	},
+	HAProxy: {{time: "accept_date", request: "request", least: 13, split: (*row).haproxy,
+		how:     map[Field]how{RemoteAddr: beforePort},
+		fields:  map[Field]string{RemoteAddr: "client:port", Status: "status", Bytes: "bytes"},
+		columns: `client:port accept_date frontend backend/server timers status bytes request_cookie response_cookie termination_state connections queues request request_headers response_headers`}},
+	Logfmt: {{time: objects[NginxJSON].time, fields: objects[NginxJSON].fields, target: objects[NginxJSON].target,
+		request: "request", prefixes: []string{"http_", ""}, split: (*row).logfmt}},
+	ELB: {{time: "time", request: "request", least: 12, most: true, split: (*row).spaced,
 		how:     map[Field]how{RemoteAddr: beforePort},
 		fields:  map[Field]string{RemoteAddr: "client:port", Status: "elb_status_code", Bytes: "sent_bytes", UserAgent: "user_agent"},
-		columns: `type time elb client:port target:port request_processing_time target_processing_time response_processing_time elb_status_code target_status_code received_bytes sent_bytes "request" "user_agent" ssl_cipher ssl_protocol target_group_arn trace_id domain_name chosen_cert_arn matched_rule_priority request_creation_time actions_executed redirect_url error_reason target:port_list target_status_code_list classification classification_reason conn_trace_id`},
-	CloudFront: {time: "timestamp(ms) timestamp time", columns: cloudFrontColumns, least: 12, split: (*row).w3c,
+		columns: `time elb client:port backend:port request_processing_time backend_processing_time response_processing_time elb_status_code backend_status_code received_bytes sent_bytes "request" "user_agent" ssl_cipher ssl_protocol`}},
+	ALB: {{time: "time", request: "request", least: 17, split: (*row).spaced, // 17 columns are those of the first version
+		how:     map[Field]how{RemoteAddr: beforePort},
+		fields:  map[Field]string{RemoteAddr: "client:port", Status: "elb_status_code", Bytes: "sent_bytes", UserAgent: "user_agent"},
+		columns: `type time elb client:port target:port request_processing_time target_processing_time response_processing_time elb_status_code target_status_code received_bytes sent_bytes "request" "user_agent" ssl_cipher ssl_protocol target_group_arn trace_id domain_name chosen_cert_arn matched_rule_priority request_creation_time actions_executed redirect_url error_reason target:port_list target_status_code_list classification classification_reason conn_trace_id`}},
+	W3C: {}, // the columns are those of its header, and their meaning that of CloudFront
+	CloudFront: {{time: "timestamp(ms) timestamp time", columns: cloudFrontColumns, least: 12, split: (*row).w3c,
 		how: map[Field]how{User: percentDecoded, UserAgent: percentDecoded, Referer: percentDecoded},
 		fields: map[Field]string{RemoteAddr: "c-ip", Method: "cs-method", Path: "cs-uri-stem cs-uri", Query: "cs-uri-query", Host: "x-host-header cs(Host) cs-host",
-			Status: "sc-status", Bytes: "sc-bytes", User: "cs-username", UserAgent: "cs(User-Agent)", Referer: "cs(Referer)", headerPrefix + forwardedFor: forwardedFor}},
+			Status: "sc-status", Bytes: "sc-bytes", User: "cs-username", UserAgent: "cs(User-Agent)", Referer: "cs(Referer)", headerPrefix + forwardedFor: forwardedFor}}},
 }
 
 // objects are the formats with lines of JSON. The units of a trace are its bytes.
@@ -65,7 +90,7 @@ var objects = map[Format]*layout{
 	JSONL: {time: "at_us", fields: map[Field]string{Bytes: "n"}, typical: [][]string{{"at_us"}, {"trace", "sample", "dropped"}}}, // a line of calls, or the header
 	NginxJSON: {time: "msec time_iso8601 time timestamp @timestamp ts time_local date datetime start_time",
 		fields: map[Field]string{
-			RemoteAddr: "remote_addr client_ip remote_ip client_addr remote_address client ip remote clientip",
+			RemoteAddr: "remote_addr client_ip remote_ip client_addr remote_address client ip remote clientip fwd",
 			Method:     "request_method method verb",
 			Query:      "args query_string query",
 			Host:       "http_host host server_name vhost domain",
@@ -121,7 +146,10 @@ type schema struct {
 	*layout
 	from    map[Field][]place // for all facts
 	time    []place
-	isTrace bool // the time is in microseconds, and a line without units has one
+	isTrace bool           // the time is in microseconds, and a line without units has one
+	zone    *time.Location // that of times without one; nil = they are errors
+
+	zoneless int // the layout of the last time without a zone; 0 = none
 
 	// Of a text:
 	columns  []string // nil for JSON
@@ -129,6 +157,7 @@ type schema struct {
 	brackets []int    // columns between brackets
 	status   int      // the column of the status
 	date     string   // the column with the date of a time; "" = none
+	isExact  bool     // a header in the file names the columns
 }
 
 // place is a column or the dotted path of a member, and the way from its text to a fact.
@@ -158,7 +187,8 @@ func newSchema(l *layout, o Options) *schema {
 	if l == nil {
 		return nil
 	}
-	s := &schema{layout: l, time: places(nil, l.time), from: map[Field][]place{}, isTrace: l == objects[JSONL]}
+	own := *l // w3cSchema changes it
+	s := &schema{layout: &own, time: places(nil, l.time), from: map[Field][]place{}, isTrace: l == objects[JSONL], zone: o.Zone}
 	for _, f := range facts {
 		way, isOwn := l.how[f]
 		if !isOwn {
@@ -206,12 +236,13 @@ const fieldsHeader = "#Fields:"
 
 // w3cSchema returns the schema of columns. isExact reports that a header in the file names them.
 func w3cSchema(o Options, columns string, isExact bool) *schema {
-	l := *lines[CloudFront]
+	l := *lines[CloudFront][0]
 	l.columns = columns
-	if isExact {
-		l.least, l.most = len(strings.Fields(columns)), true
-	}
 	s := newSchema(&l, o)
+	s.isExact = isExact
+	if isExact {
+		s.least, s.most = len(s.columns), true
+	}
 	for _, name := range s.columns {
 		if inner, ok := strings.CutPrefix(name, "cs("); ok && strings.HasSuffix(inner, ")") {
 			s.from[Field(headerPrefix+strings.ToLower(inner[:len(inner)-1]))] = places(nil, name)
@@ -280,14 +311,18 @@ func (r *row) header(name string) (value []byte) {
 	return nil
 }
 
-// firstOf returns the value of the first place that has one.
-func (r *row) firstOf(all []place) []byte {
+// firstOf returns the value of the first place that has one. A lone - is a value if no place
+// has another.
+func (r *row) firstOf(all []place) (b []byte) {
 	for _, p := range all {
-		if b := r.at(p); len(b) > 0 {
-			return b
+		if next := r.at(p); hasValue(next) || len(b) == 0 {
+			b = next
+		}
+		if hasValue(b) {
+			break
 		}
 	}
-	return nil
+	return b
 }
 
 // at returns the value of a place, or nil.
@@ -331,6 +366,19 @@ func (r *row) readInstant() (err error) {
 		r.scratch = append(append(r.scratch, b...), 'Z')
 		b = r.scratch
 	}
-	r.instant, err = parseInstant(bytes.TrimSpace(b))
+	b = bytes.TrimSpace(b)
+	if s.zoneless > 0 { // the layout of the line before, because an error of time.Parse takes memory
+		if r.instant, err = parseInstantIn(b, layouts[s.zoneless], s.zone); err == nil {
+			r.isZoneless = true
+			return nil
+		}
+	}
+	r.instant, err = parseInstant(b)
+	for i := noZone; err == errNoZone && s.zone != nil && i < len(layouts); i++ {
+		if at, err := parseInstantIn(b, layouts[i], s.zone); err == nil {
+			r.instant, r.isZoneless, s.zoneless = at, true, i
+			return nil
+		}
+	}
 	return err
 }

@@ -18,6 +18,7 @@ type Options struct {
 	Format  Format            // for all files; "" and Auto detect it for each
 	Fields  map[string]string // from remote_addr, method, … or time to the log's own name; a dotted path in JSON
 	Reorder time.Duration     // lines are sorted within this window; 0 = they are not sorted
+	Zone    *time.Location    // that of times without a zone; nil = they are errors, and UTC in the log of HAProxy
 	Stdin   io.Reader         // the file named -
 
 	// WholeTraces permits traces of package replay for [Reader.Trace] only: all files or none are
@@ -28,13 +29,16 @@ type Options struct {
 
 // Stats counts the lines read so far.
 type Stats struct {
-	Entries    int64     // readable lines, those still in the window of Reorder included
-	Bad        int64     // lines that are not readable
-	First      []BadLine // the first ten of them
-	Late       int64     // entries earlier than one that was returned before
-	Before2000 int64     // entries with an instant before 2000: probably a wrong clock or unit
-	Sample     int64     // recorded traces have one of Sample keys, each with all of its calls; 0 or 1 = all keys
-	Dropped    int64     // calls of these keys that are missing
+	Entries    int64         // readable lines, those still in the window of Reorder included
+	Bad        int64         // lines that are not readable
+	First      []BadLine     // the first ten of them
+	Late       int64         // entries earlier than one that was returned before
+	Disorder   time.Duration // an Options.Reorder that sorts the lines read so far, a whole number of microseconds
+	Zeros      int64         // bytes of holes of zeros before lines, which were skipped
+	Zoneless   int64         // entries whose time has no zone and was read as UTC, because Options.Zone is nil
+	Before2000 int64         // entries with an instant before 2000: probably a wrong clock or unit
+	Sample     int64         // recorded traces have one of Sample keys, each with all of its calls; 0 or 1 = all keys
+	Dropped    int64         // calls of these keys that are missing
 }
 
 // Lines returns the number of lines that are neither blank nor comments.
@@ -170,6 +174,9 @@ func (r *Reader) earliest() (*source, error) {
 		if s.waiting.Len() == 0 {
 			heap.Pop(&r.sources)
 			s.close()
+			if err := s.doubt(); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if heap.Fix(&r.sources, 0); r.sources.first() == s {

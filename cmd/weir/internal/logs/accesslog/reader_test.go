@@ -114,7 +114,7 @@ func TestRandomOrder(t *testing.T) {
 func TestMergesFilesByTime(t *testing.T) {
 	files := []File{
 		{write(t, "access.log", []byte(lineAt(100, "e")+lineAt(101, "f"))), Combined},
-		{write(t, "json", []byte(`{"time_iso8601":"2026-03-05T00:00:56Z","request_uri":"/C"}`+"\n")), NginxJSON},
+		{write(t, "json", []byte(`{"time_iso8601":"2026-03-05T00:00:56Z","status":200,"request_uri":"/C"}`+"\n")), NginxJSON},
 		{write(t, "access.log.1.gz", gzipped(lineAt(50, "b")+lineAt(60, "d"))), Combined},
 		{write(t, "empty", nil), ""},
 		{write(t, "access.log.2.zst", zstandard(t, lineAt(1, "a")+lineAt(55, "c"))), Combined},
@@ -132,7 +132,7 @@ func TestCountsBadLines(t *testing.T) {
 	text := strings.Replace(lineAt(0, "0"), "2026", "1999", 1) + lineAt(1, "a") + "\r\n\n" + strings.Repeat("bad\n", 12) +
 		`192.0.2.1 - - [05/Mar/2026:08:00:01] "GET / HTTP/1.1" 200 1 "-" "-"` + "\n" +
 		strings.Repeat("x", MaxLineBytes+100) + "\n" + strings.TrimSpace(lineAt(2, "b"))
-	got, r := paths(t, []string{"-"}, Options{Stdin: strings.NewReader(text)})
+	got, r := paths(t, []string{"-"}, Options{Stdin: strings.NewReader(text), Format: Combined})
 	s := r.Stats()
 	if got != "0 a b" || s.Lines() != 17 || s.Entries != 3 || s.Before2000 != 1 || s.Bad != 14 || len(s.First) != firstBad {
 		t.Errorf("got %s, %+v", got, s)

@@ -20,6 +20,8 @@ type row struct {
 	values  []value // by column, or the members of an object
 	schema  *schema
 	scratch []byte // paths, and decoded values
+
+	isZoneless bool // the instant was read by Options.Zone, or the zone of the format
 }
 
 // value is a column, or a member of an object or of one in it.
@@ -261,6 +263,18 @@ func parseNumberTime(b []byte) (int64, error) {
 		return 0, errRange
 	}
 	return inRange(d.Microseconds())
+}
+
+// parseInstantIn reads an instant without a zone by one of layouts.
+func parseInstantIn(b []byte, layout string, zone *time.Location) (int64, error) {
+	if len(b) < len(layout) || b[2] != layout[2] && (b[2] == '/' || layout[2] == '/') {
+		return 0, errTime
+	}
+	t, err := time.ParseInLocation(layout, string(b), zone)
+	if err != nil {
+		return 0, errTime
+	}
+	return inRange(t.UnixMicro())
 }
 
 func inRange(at int64) (int64, error) {

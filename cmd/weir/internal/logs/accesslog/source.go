@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -55,7 +56,10 @@ type source struct {
 	text    io.Reader // decompressed
 	lines   *bufio.Reader
 	line    int64 // lines read
+	entries int64 // of them
+	bad     int64 // lines that are not readable
 	ended   bool
+	newHole int64 // zero bytes that openLines skipped, and that are not counted yet
 
 	waiting timeline[*Entry]
 	newest  int64 // the greatest instant read
@@ -72,7 +76,7 @@ func (r *Reader) open(name string, index int) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	sample, err := sampleOf(s.lines, s.once)
+	sample, err := sampleOf(s.lines, s.once, r.options)
 	if damaged := s.isDamaged(err); err == nil || damaged {
 		s.format, err = r.formatOf(sample, damaged)
 	}
@@ -150,7 +154,26 @@ func (s *source) openLines() error {
 	if mark, _ := s.lines.Peek(3); string(mark) == "\ufeff" { // a byte order mark
 		s.lines.Discard(3)
 	}
+	s.newHole = skipZeros(s.lines)
 	return nil
+}
+
+// skipZeros skips a hole of zero bytes, as copytruncate of logrotate and a crash leave it, and
+// returns its size. One zero byte is left where no line is behind it.
+func skipZeros(lines *bufio.Reader) (n int64) {
+	for {
+		first, _ := lines.Peek(1)
+		if len(first) == 0 || first[0] != 0 {
+			return n
+		}
+		b, _ := lines.Peek(lines.Buffered())
+		end := bytes.IndexFunc(b, func(c rune) bool { return c != 0 })
+		if end < 0 {
+			end = len(b)
+		}
+		lines.Discard(end)
+		n += int64(end)
+	}
 }
 
 // decompress returns the text of in, which may be compressed by gzip or zstd: its first
@@ -201,18 +224,22 @@ func (s *source) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// sampleOf returns the first lines of a text. For a pipe it waits for one line only.
-func sampleOf(lines *bufio.Reader, pipe bool) ([]byte, error) {
+// sampleOf returns the first lines of a text. For a pipe it waits for one line only, which fits
+// a format or stands behind the header of a W3C log.
+func sampleOf(lines *bufio.Reader, pipe bool, o Options) ([]byte, error) {
 	want := sampleBytes
 	if pipe {
 		want = 1
 	}
 	b, err := lines.Peek(want)
+	fits, seen := isEntry(newBallot(o)), 0
 	for pipe && err == nil && len(b) < sampleBytes {
 		b, _ = lines.Peek(lines.Buffered())
-		if end := bytes.LastIndexByte(b, '\n'); end >= 0 && slices.ContainsFunc(firstLines(b[:end]), isEntry) {
+		end := bytes.LastIndexByte(b, '\n') + 1
+		if slices.ContainsFunc(firstLines(b[seen:max(seen, end)]), fits) {
 			return b, nil
 		}
+		seen = max(seen, end)
 		b, err = lines.Peek(len(b) + 1)
 	}
 	if err == io.EOF || err == bufio.ErrBufferFull {
@@ -221,8 +248,15 @@ func sampleOf(lines *bufio.Reader, pipe bool) ([]byte, error) {
 	return b, err
 }
 
-// isEntry reports whether a line is not a comment of a W3C log.
-func isEntry(line []byte) bool { return line[0] != '#' }
+// isEntry returns a function that reports whether a line has a format, or a header before it names
+// one.
+func isEntry(b *ballot) func(line []byte) bool {
+	hasHeader := false
+	return func(line []byte) bool {
+		hasHeader = hasHeader || bytes.HasPrefix(line, []byte(fieldsHeader))
+		return line[0] != '#' && (hasHeader || b.options.Format != "" || b.vote(line))
+	}
+}
 
 // least returns the least instant of the sample, or 0 if it has none.
 func (s *source) least(sample []byte) int64 {
@@ -272,6 +306,11 @@ func (s *source) fill() error {
 
 // read reads one line, and counts one that is not readable.
 func (s *source) read() error {
+	if s.line > 0 {
+		s.newHole = skipZeros(s.lines)
+	}
+	s.stats.Zeros += s.newHole
+	s.newHole = 0
 	line, err := NextLine(s.lines)
 	if len(line) > 0 || err == nil || err == ErrLong {
 		s.line++
@@ -290,6 +329,7 @@ func (s *source) read() error {
 	}
 	if err != nil {
 		s.stats.Bad++
+		s.bad++
 		if len(s.stats.First) < firstBad {
 			s.stats.First = append(s.stats.First, BadLine{s.name, s.line, err.Error()})
 		}
@@ -324,10 +364,15 @@ func (s *source) take(line []byte) error {
 	e := s.entry()
 	e.File, e.Line = s.name, s.line
 	s.stats.Entries++
+	s.entries++
 	if e.At < year2000 {
 		s.stats.Before2000++
 	}
+	if s.row.isZoneless && s.options.Zone == nil {
+		s.stats.Zoneless++
+	}
 	s.newest = max(s.newest, e.At)
+	s.stats.Disorder = max(s.stats.Disorder, time.Duration(s.newest-e.At)*time.Microsecond)
 	s.room -= e.size()
 	heap.Push(&s.waiting, e)
 	return nil
@@ -353,6 +398,16 @@ func NextLine(lines *bufio.Reader) ([]byte, error) {
 		return nil, err
 	}
 	return nil, ErrLong
+}
+
+// doubt returns the error of a file of which less than half was read, and whose format was
+// detected: it probably has another one.
+func (s *source) doubt() error {
+	if s.options.Format != "" || s.format == JSONL || s.entries >= s.bad || s.entries == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: only %d of %d lines have the detected format %s; if it is right, name it with --format %s",
+		s.name, s.entries, s.entries+s.bad, s.format, s.format)
 }
 
 // close closes the file.

@@ -1,0 +1,75 @@
+package accesslog
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// unwrapped returns a line without the envelope of a container runtime: the prefix of containerd
+// and CRI-O, such as 2026-03-05T08:00:01.5Z stdout F, or the object of Docker's json-file. The
+// line is valid until the next call.
+func (p *parser) unwrapped(line []byte) []byte {
+	if bytes.HasPrefix(line, []byte(dockerStart)) {
+		if inner, ok := p.docker(line); ok {
+			return inner
+		}
+		return line
+	}
+	const longest = len("2006-01-02T15:04:05.999999999+07:00 stderr F ")
+	if len(line) < len(time.DateTime) || line[4] != '-' || line[10] != 'T' {
+		return line
+	}
+	head := line[:min(len(line), longest)]
+	for _, mark := range [...]string{" stdout F ", " stderr F "} {
+		if i := bytes.Index(head, []byte(mark)); i > 0 {
+			return line[i+len(mark):]
+		}
+	}
+	return line
+}
+
+const dockerStart = `{"log":"`
+
+// docker returns the text in an object of Docker's json-file.
+func (p *parser) docker(line []byte) (inner []byte, ok bool) {
+	text := line[len(dockerStart)-1:]
+	end, _ := quoteEnd(text)
+	if end < 0 || !bytes.Contains(text[end:], []byte(`,"stream":"`)) {
+		return nil, false
+	}
+	var err error
+	p.inner, err = jsontext.AppendUnquote(p.inner[:0], text[:end+1])
+	return bytes.TrimRight(p.inner, " \t\r\n"), err == nil
+}
+
+// objectIn returns the object that a line is, or that ends a line behind the prefix of a container
+// runtime, of syslog or of a console, and the text before it. It is nil if there is none.
+func objectIn(line []byte) (object, before []byte) {
+	if line[0] == '{' {
+		return line, nil
+	}
+	if line[len(line)-1] != '}' {
+		return nil, nil
+	}
+	i := bytes.Index(line, []byte(`{"`))
+	if i < 1 || line[i-1] != ' ' && line[i-1] != '\t' {
+		return nil, nil
+	}
+	return line[i:], line[:i-1]
+}
+
+// consoleInstant reads the time of a line of Caddy's console, which is UTC. It begins the text
+// before the object.
+func consoleInstant(before []byte) (int64, error) {
+	const layout = "2006/01/02 15:04:05.000"
+	if len(before) < len(layout) {
+		return 0, errNoTime
+	}
+	t, err := time.Parse(layout, string(before[:len(layout)]))
+	if err != nil {
+		return 0, errNoTime
+	}
+	return inRange(t.UnixMicro())
+}
