@@ -31,7 +31,7 @@ type logOptions struct {
 }
 
 // logFlags are the names of the flags that only access logs have.
-var logFlags = []string{"policy", "key", "units", "where", "field", "reorder", "trusted-proxies", "wide-proxies", "against", "report", "mask-keys"}
+var logFlags = []string{"policy", "key", "units", "where", "field", "reorder", "log-zone", "trusted-proxies", "wide-proxies", "against", "report", "mask-keys"}
 
 // addLogFlags adds the flags that select and read requests.
 func addLogFlags(cmd *cobra.Command, o *logOptions) {
@@ -40,7 +40,7 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 	cmd.Flags().Var(wordValue((*string)(&o.read.Format), formats[0], "", formats...), "format", "`FORMAT` of the files: "+strings.Join(formats, ", "))
 	addParsed(cmd, "key", "k", "", "`DIMENSION=FIELD`, such as ip=remote_addr, user=header:X-User or route=path:/api/", appendTo(&o.Keys, replay.ParseLogKey))
 	addParsed(cmd, "units", "n", "1", "units of each request: `N`, or bytes for the size of its response", setTo(&o.Units, replay.ParseLogUnits))
-	addParsed(cmd, "where", "", "", "only requests with `FIELD=GLOB`, such as path=/search*", appendTo(&o.Where, replay.ParseLogWhere))
+	addParsed(cmd, "where", "", "", "only requests with `FIELD=GLOB`, such as path=/search*, or without, FIELD!=GLOB", appendTo(&o.Where, replay.ParseLogWhere))
 	addParsed(cmd, "field", "", "", "`NAME=OWN`: the log's own name of a field or of time, such as remote_addr=net.peer", func(text string) error {
 		name, own, _ := strings.Cut(text, "=")
 		names := append(accesslog.FieldNames(), "time")
@@ -54,11 +54,12 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 		return nil
 	})
 	cmd.Flags().Var(durationValue(&o.read.Reorder, accesslog.DefaultReorder, 0, "use 0 to keep the order of the lines"), "reorder", "sort lines within this `SPAN`; 0 keeps their order")
+	addParsed(cmd, "log-zone", "", "", "time `ZONE` of times without one, such as Europe/Berlin", setTo(&o.read.Zone, parseZone))
 	addParsed(cmd, "trusted-proxies", "", "", "`RANGES` of the proxies in front of the server, such as 10.0.0.0/8; remote_addr is the last address in X-Forwarded-For that is none of them",
 		appendEach(&o.TrustedProxies, replay.ParseProxy))
 	cmd.Flags().BoolVar(&o.wide, "wide-proxies", false,
 		"permit --trusted-proxies wider than /8, or /16 of IPv6")
-	remember(cmd, &o.chosen, "format", "key", "units", "where", "field", "reorder", "trusted-proxies", "wide-proxies")
+	remember(cmd, &o.chosen, "format", "key", "units", "where", "field", "reorder", "log-zone", "trusted-proxies", "wide-proxies")
 	group(cmd, "Access logs:")
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -109,9 +110,17 @@ func openLogs(cmd *cobra.Command, files, inputs []string, o accesslog.Options) (
 // warnSameLog warns of a file that is given twice, also as its compressed copy.
 func warnSameLog(cmd *cobra.Command, files []string) {
 	first := map[string]string{} // by name without the ending of a compressed file
+	var infos []os.FileInfo      // of files
 	for _, name := range files {
 		plain := strings.TrimSuffix(strings.TrimSuffix(filepath.Clean(name), ".gz"), ".zst")
 		other, again := first[plain]
+		info, err := os.Stat(name)
+		for i := range infos {
+			if !again && err == nil && infos[i] != nil && os.SameFile(infos[i], info) { // another name of it
+				other, again = files[i], true
+			}
+		}
+		infos = append(infos, info)
 		if !again || name == "-" {
 			first[plain] = name
 			continue
@@ -186,6 +195,11 @@ func warnLog(cmd *cobra.Command, s *replay.LogCounts) {
 	}
 }
 
+// wholeSeconds rounds a span up.
+func wholeSeconds(d time.Duration) time.Duration {
+	return (d + time.Second - 1).Truncate(time.Second)
+}
+
 // doubts returns the reasons to doubt a summary, apart from skipped lines.
 func doubts(s *replay.LogCounts) (reasons []string) {
 	add := func(n int64, one, many, rest string) {
@@ -200,7 +214,12 @@ func doubts(s *replay.LogCounts) (reasons []string) {
 	if s.Doubt != "" {
 		reasons = append(reasons, s.Doubt)
 	}
-	add(s.Log.Late, "line is", "lines are", "out of order by more than --reorder; a larger one sorts them")
+	add(s.Log.Zeros, "zero byte before a line was", "zero bytes before lines were", "skipped, as copytruncate leaves them")
+	add(s.Log.Zoneless, "request has", "requests have", "a time without a zone, which counts as UTC; --log-zone names another")
+	if !s.Sorted {
+		add(s.Log.Late, "line is", "lines are", "out of order by more than --reorder; --reorder "+
+			policy.FormatDuration(wholeSeconds(s.Log.Disorder))+" sorts them")
+	}
 	return reasons
 }
 

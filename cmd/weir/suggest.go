@@ -67,7 +67,7 @@ func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 	}
 	defer log.Close()
 	for _, w := range o.Where {
-		if hasTrace(log.Files()) && w.Field == "policy" && w.Glob != "" && !cmd.Flags().Changed("policy") && !strings.ContainsAny(w.Glob, "*?") {
+		if hasTrace(log.Files()) && w.Field == "policy" && w.Glob != "" && !w.Not && !cmd.Flags().Changed("policy") && !strings.ContainsAny(w.Glob, "*?") {
 			o.name = w.Glob // the log's own policy
 		}
 	}

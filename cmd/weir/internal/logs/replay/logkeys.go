@@ -71,23 +71,26 @@ func ParseProxy(text string) (netip.Prefix, error) {
 	return netip.PrefixFrom(a, a.BitLen()), nil
 }
 
-// LogWhere selects the requests with a field that matches a pattern.
+// LogWhere selects the requests with a field that matches a pattern, or those without.
 type LogWhere struct {
 	Field accesslog.Field
 	Glob  string // * is any text, ? one character; a field without value is an empty text
+	Not   bool   // selects what does not match
 	glob  *regexp.Regexp
 }
 
-// ParseLogWhere reads FIELD=GLOB, such as path=/search*.
+// ParseLogWhere reads FIELD=GLOB, such as path=/search*, or FIELD!=GLOB.
 func ParseLogWhere(text string) (LogWhere, error) {
 	name, glob, ok := strings.Cut(text, "=")
 	if i := strings.IndexAny(text, "<>~!"); !ok && i > 0 {
 		name = text[:i+1]
 	} else if !ok {
-		return LogWhere{}, fmt.Errorf("%q is no condition; write FIELD=GLOB, such as path=/search*", text)
+		return LogWhere{}, fmt.Errorf("%q is no condition; write FIELD=GLOB, such as path=/search*, or FIELD!=GLOB", text)
 	}
-	if field := strings.TrimRight(name, "!<>~^*$ "); field != name || strings.HasPrefix(glob, "=") || strings.HasPrefix(glob, "~") {
-		return LogWhere{}, fmt.Errorf("%q has another operator than =, which selects what matches a pattern; write %s=GLOB, or drop lines before, as by grep -v", text, field)
+	name, isNot := strings.CutSuffix(name, "!")
+	isNot = isNot && ok
+	if field := strings.TrimRight(name, "!<>~^*$ "); field != name || !ok || strings.HasPrefix(glob, "=") || strings.HasPrefix(glob, "~") {
+		return LogWhere{}, fmt.Errorf("%q has another operator than = and !=, which select what matches a pattern and what does not; write %s=GLOB or %s!=GLOB", text, field, field)
 	}
 	f, err := accesslog.ParseField(name)
 	if err != nil {
@@ -97,7 +100,8 @@ func ParseLogWhere(text string) (LogWhere, error) {
 		return LogWhere{}, fmt.Errorf("%q: the pattern is not UTF-8; write * or ? for such bytes", text)
 	}
 	words := strings.NewReplacer(`\*`, ".*", `\?`, ".")
-	return LogWhere{f, glob, regexp.MustCompile("(?s)^" + words.Replace(regexp.QuoteMeta(glob)) + "$")}, nil
+	pattern := regexp.MustCompile("(?s)^" + words.Replace(regexp.QuoteMeta(glob)) + "$")
+	return LogWhere{Field: f, Glob: glob, Not: isNot, glob: pattern}, nil
 }
 
 // LogUnits is the number of units of each request.
@@ -199,7 +203,7 @@ func (s *LogKeys) selected(e *accesslog.Entry) bool {
 			b = nil
 		}
 		s.read[i], s.seen[i] = true, s.seen[i] || ok
-		if !s.Where[i].glob.Match(b) {
+		if s.Where[i].glob.Match(b) == s.Where[i].Not {
 			return false
 		}
 	}
@@ -409,15 +413,15 @@ func (s *LogKeys) Named(key string) Key { return named(s.Dimensions(), key) }
 // Counts returns the counts of a log that was read. The error is the *[LogError] of one
 // without a readable line, or of a field that no line has.
 func (s *LogKeys) Counts(log *accesslog.Reader) (LogCounts, error) {
-	s.counts.Log, s.counts.Doubt = log.Stats(), s.doubt()
+	s.counts.Log, s.counts.Doubt = log.Stats(), s.doubt(log)
 	return s.counts, s.problem(s.dimensions, log)
 }
 
 // doubt returns the reason why the values of a key are probably not those of clients, with the next
 // step; "" if there is none.
-func (s *LogKeys) doubt() string {
+func (s *LogKeys) doubt(log *accesslog.Reader) string {
 	if s.listed == nil {
-		return s.behind.doubt()
+		return s.behind.doubt(log.Names())
 	}
 	return fmt.Sprintf("values of the key %s are lists of addresses, of which a client can write the left part, "+
 		"so it can count as many clients; in place of %s, add --key %s=%s --trusted-proxies RANGES, "+

@@ -28,6 +28,7 @@ type LogCounts struct {
 	BadUnits int64  // requests with a size that is no number
 	Rejected int64  // requests that the engine rejects, such as those with a key that is too long
 	Filtered int64  // requests that Where or a path prefix leaves out
+	Sorted   bool   // late lines were sorted before they were decided
 	Reason   string // the first reason of a rejection
 	Doubt    string // why keys are probably not those of clients, and the next step
 	Log      accesslog.Stats
@@ -172,7 +173,7 @@ const (
 
 // finish completes the summary.
 func (r *LogRunner) finish(log *accesslog.Reader) LogSummary {
-	r.selector.counts.Log, r.selector.counts.Doubt = log.Stats(), r.selector.doubt()
+	r.selector.counts.Log, r.selector.counts.Doubt = log.Stats(), r.selector.doubt(log)
 	s := r.summary
 	s.LogCounts = r.selector.counts
 	s.Errors = s.LogCounts.Errors()

@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -35,7 +36,9 @@ const proxyFactor = 10
 type proxied struct {
 	dimension string
 	peers     map[netip.Addr]bool // by counted address: it passed another address on
+	requests  int64               // of peers
 	passing   int                 // peers that passed an address on
+	cdn       int                 // peers of Cloudflare
 	private   int                 // peers with a private address
 	others    []passedOn          // by field of forwardingFields
 }
@@ -66,7 +69,11 @@ func (p *proxied) add(dimension string, at netip.Addr, trusted clientaddr.Proxie
 		if private {
 			p.private++
 		}
+		if slices.ContainsFunc(cloudflare, func(r netip.Prefix) bool { return r.Contains(at) }) {
+			p.cdn++
+		}
 	}
+	p.requests++
 	for i, f := range forwardingFields {
 		list, has := e.Get(f)
 		if !has {
@@ -119,8 +126,8 @@ func clientBefore(at netip.Addr, list string, trusted clientaddr.Proxies) (a net
 }
 
 // doubt returns the reason why the addresses are probably not those of clients, with the next
-// step; "" if there is none.
-func (p *proxied) doubt() string {
+// step; "" if there is none. names are the fields of the log.
+func (p *proxied) doubt(names []string) string {
 	byPrivate, byAll := 0, 0 // fields
 	for i := range p.others {
 		if p.others[i].byPrivate > p.others[byPrivate].byPrivate {
@@ -130,7 +137,7 @@ func (p *proxied) doubt() string {
 			byAll = i
 		}
 	}
-	if p.others == nil {
+	if len(p.others) == 0 {
 		return ""
 	}
 	if n := p.others[byPrivate].byPrivate; n > p.private {
@@ -144,7 +151,59 @@ func (p *proxied) doubt() string {
 	if mostPass && len(p.peers) < maxPeers && n >= proxyFactor*len(p.peers) {
 		return p.sentence(byAll, n, "", "RANGES, those of your proxies or CDN")
 	}
+	if n == 0 {
+		return p.unlogged(names)
+	}
 	return ""
+}
+
+// busyPeer is the least mean of requests of a counted address from which private addresses without
+// a forwarding field are probably those of proxies: fewer may be a few visits of colleagues.
+const busyPeer = 20
+
+// unlogged returns the doubt about addresses that pass none on: the log has no field with those of
+// the clients, or one with a name of its own.
+func (p *proxied) unlogged(names []string) string {
+	kind, ranges := "", strings.Join(privateRanges(p.peers, func(bool) bool { return true }), ",")
+	switch {
+	case p.cdn*2 > len(p.peers):
+		kind, ranges = "most of them of Cloudflare", "RANGES, those of Cloudflare"
+	case p.private == len(p.peers) && p.requests >= busyPeer*int64(len(p.peers)):
+		kind = "all of them private addresses, as proxies have"
+	default:
+		return ""
+	}
+	next := "log X-Forwarded-For and add --trusted-proxies " + ranges
+	for _, name := range names {
+		if clientName.MatchString(name) && !slices.Contains([]string{"remote_addr", "x_forwarded_for", "x-forwarded-for"}, name) {
+			next = fmt.Sprintf("name the field with the clients: --key %s=%s, if that is one", p.dimension, name)
+		}
+	}
+	return fmt.Sprintf("%s has %d %s, %s; if they are not the clients, %s", p.dimension, len(p.peers), p.values(), kind, next)
+}
+
+// clientName matches usual names of fields with the client behind a proxy.
+var clientName = regexp.MustCompile(`(?i)forwarded|real.?ip|client.?(ip|addr)|connecting.?ip`)
+
+// values returns the word for the counted addresses.
+func (p *proxied) values() string {
+	if len(p.peers) == 1 {
+		return "value"
+	}
+	return "values"
+}
+
+// cloudflare are the published addresses of Cloudflare, from which its requests come.
+var cloudflare = prefixes("173.245.48.0/20 103.21.244.0/22 103.22.200.0/22 103.31.4.0/22 141.101.64.0/18 " +
+	"108.162.192.0/18 190.93.240.0/20 188.114.96.0/20 197.234.240.0/22 198.41.128.0/17 162.158.0.0/15 104.16.0.0/13 " +
+	"104.24.0.0/14 172.64.0.0/13 131.0.72.0/22 2400:cb00::/32 2606:4700::/32 2803:f800::/32 2405:b500::/32 " +
+	"2405:8100::/32 2a06:98c0::/29 2c0f:f248::/32")
+
+func prefixes(text string) (all []netip.Prefix) {
+	for _, one := range strings.Fields(text) {
+		all = append(all, netip.MustParsePrefix(one))
+	}
+	return all
 }
 
 // sentence returns the reason of doubt with the next step: a field has n addresses, and the counted
@@ -155,19 +214,20 @@ func (p *proxied) sentence(field, n int, kind, ranges string) string {
 	if forwardingFields[field] == accesslog.Forwarded {
 		name, next = "x-forwarded-for", "add --trusted-proxies "+ranges
 	}
-	values := "values"
-	if len(p.peers) == 1 {
-		values = "value"
-	}
 	return fmt.Sprintf("%s has %d %s%s, while %s has %d other addresses; if these are the clients, %s",
-		p.dimension, len(p.peers), values, kind, name, n, next)
+		p.dimension, len(p.peers), p.values(), kind, name, n, next)
 }
 
-// ranges returns the private ranges of the peers that pass addresses on; of IPv6 their prefixes of
-// 64 bits.
-func (p *proxied) ranges() (all []string) {
-	for a, passes := range p.peers {
-		if !passes || !clientaddr.IsPrivate(a) {
+// ranges returns the private ranges of the peers that pass addresses on.
+func (p *proxied) ranges() []string {
+	return privateRanges(p.peers, func(passes bool) bool { return passes })
+}
+
+// privateRanges returns the private ranges of the peers for which is reports true; of IPv6 their
+// prefixes of 64 bits.
+func privateRanges(peers map[netip.Addr]bool, is func(passes bool) bool) (all []string) {
+	for a, passes := range peers {
+		if !is(passes) || !clientaddr.IsPrivate(a) {
 			continue
 		}
 		text := clientaddr.Key(a, clientaddr.Bits)
