@@ -270,7 +270,7 @@ func TestLogKeysCountRequestsWithoutAKey(t *testing.T) {
 	in := opened(t, strings.NewReader(log))
 	k := must.Get(NewLogKeys(LogOptions{Keys: keysOf(t, "route=path:/api/", "ip=remote_addr"), Units: LogUnits{Bytes: true}}))(t)
 	var got []string
-	must.Do(t, k.Each(in, func(key []byte, _, n int64) error {
+	must.Do(t, k.Each(in, func(key []byte, _ *accesslog.Entry, n int64) error {
 		got = append(got, fmt.Sprint(k.Named(string(key)), n))
 		return nil
 	}))

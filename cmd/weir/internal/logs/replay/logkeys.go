@@ -26,6 +26,9 @@ type LogOptions struct {
 	Where  []LogWhere // all must match
 	Units  LogUnits   // the zero LogUnits are 0 units
 
+	// Traits are fields that the caller of [LogKeys.Each] reads of each entry.
+	Traits []accesslog.Field
+
 	// TrustedProxies are the addresses of the proxies in front of the server. The client
 	// address is then the first one in X-Forwarded-For, from the right, that is none of
 	// them, as with weirhttp.TrustedProxies.
@@ -174,7 +177,7 @@ func (s *LogKeys) fields() (all []accesslog.Field) {
 	if s.Units.Bytes {
 		all = append(all, accesslog.Bytes)
 	}
-	return all
+	return append(all, s.Traits...)
 }
 
 // each calls visit with every request of a log and its units, until an error. The others are
@@ -389,10 +392,10 @@ func (s *LogKeys) Addresses() (names []string) {
 	return names
 }
 
-// Each calls visit with the encoded key, the instant and the units of every request that has
-// them, until an error. The others grow one of the counts of s. The key is valid until visit
-// returns. An error of reading is a *[LogError].
-func (s *LogKeys) Each(log *accesslog.Reader, visit func(key []byte, at, n int64) error) error {
+// Each calls visit with the encoded key, the entry and the units of every request that has
+// them, until an error. The others grow one of the counts of s. Key and entry are valid until
+// visit returns. An error of reading is a *[LogError].
+func (s *LogKeys) Each(log *accesslog.Reader, visit func(key []byte, e *accesslog.Entry, n int64) error) error {
 	isLong := func(v string) bool { return len(v) > weir.MaxValueBytes }
 	return s.each(log, func(e *accesslog.Entry, n int64) error {
 		outcome := s.readKey(s.dimensions, e)
@@ -401,7 +404,7 @@ func (s *LogKeys) Each(log *accesslog.Reader, visit func(key []byte, at, n int64
 			s.counts.Reason = "a value of its key is too long"
 		}
 		if s.counts.count(outcome) {
-			return visit(s.encoded, e.At, n)
+			return visit(s.encoded, e, n)
 		}
 		return nil
 	})

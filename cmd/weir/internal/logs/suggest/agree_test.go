@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/race"
@@ -16,7 +17,7 @@ import (
 )
 
 // TestCandidatesAgreeWithReplay compares logs, some with lines that are late by seconds or
-// hours, with weir replay on the memory engine (R2), also over time.
+// hours, with weir replay of their sorted lines on the memory engine, also over time.
 func TestCandidatesAgreeWithReplay(t *testing.T) {
 	for seed := range uint64(race.Fewer(30)) {
 		r := rand.New(rand.NewPCG(seed, 9))
@@ -69,7 +70,8 @@ func replayed(t *testing.T, log, limit string, units replay.LogUnits) *replay.Lo
 	t.Helper()
 	f := must.Get(policy.Parse("weir.yaml", fmt.Appendf(nil, "version: 1\npolicies:\n  p:\n    limit: %s\n", limit)))(t)
 	runner := must.Get(replay.NewLogRunner(f, weir.NewMemory(), replay.LogOptions{Keys: ipKey(t), Units: units}))(t)
-	s := must.Get(runner.Run(opened(t, log)))(t)
+	o := accesslog.Options{Stdin: strings.NewReader(log), Reorder: 24 * time.Hour}
+	s := must.Get(runner.Run(must.Get(accesslog.Open([]string{"-"}, o))(t)))(t)
 	return &s
 }
 

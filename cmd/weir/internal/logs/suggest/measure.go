@@ -13,14 +13,16 @@ import (
 type measured struct {
 	window   int64       // microseconds
 	peaks    []PeakCount // all keys
-	ordinary []PeakCount // keys that are no scripts
-	uneven   []PeakCount // keys that are no steady scripts
+	ordinary []PeakCount // keys that a limit must spare: no scripts and no batches
+	others   []PeakCount // keys that are no scripts that a rule of time shows
+	crowd    int64       // the largest peak of crowds; 0 = none
+	batch    int64       // the largest peak of batches; 0 = none
 	days     []int64     // the most units that count together of an ordinary key, by day; the first number is that of earlier days
 }
 
 // measure computes the peak of every key in every window.
-func (r *requests) measure(windows []time.Duration, days *calendar, scripts, steady []bool) (all []*measured) {
-	type counts struct{ all, ordinary, uneven histogram }
+func (r *requests) measure(windows []time.Duration, days *calendar, keys []profile) (all []*measured) {
+	type counts struct{ all, ordinary, others histogram }
 	var peaks []counts
 	for _, w := range windows {
 		all = append(all, &measured{window: w.Microseconds(), days: make([]int64, len(days.days)+1)})
@@ -28,26 +30,34 @@ func (r *requests) measure(windows []time.Duration, days *calendar, scripts, ste
 	}
 	var h history
 	r.eachKey(func(key uint32, requests []request) {
+		class := keys[key].class
+		isOrdinary := !class.isScript() && class != Batch
 		for i, m := range all {
 			h.reset(m.window, math.MaxInt64)
 			for _, r := range requests {
 				h.allow(r)
-				if !scripts[key] {
+				if isOrdinary {
 					day := days.day(r.at)
 					m.days[day+1] = max(m.days[day+1], h.used)
 				}
 			}
 			peaks[i].all[h.most]++
-			if !steady[key] {
-				peaks[i].uneven[h.most]++
+			if class != Even && class != Sleepless && class != Batch {
+				peaks[i].others[h.most]++
 			}
-			if !scripts[key] {
+			if isOrdinary {
 				peaks[i].ordinary[h.most]++
+			}
+			switch class {
+			case Crowd:
+				m.crowd = max(m.crowd, h.most)
+			case Batch:
+				m.batch = max(m.batch, h.most)
 			}
 		}
 	})
 	for i, m := range all {
-		m.peaks, m.ordinary, m.uneven = peaks[i].all.peaks(), peaks[i].ordinary.peaks(), peaks[i].uneven.peaks()
+		m.peaks, m.ordinary, m.others = peaks[i].all.peaks(), peaks[i].ordinary.peaks(), peaks[i].others.peaks()
 	}
 	return all
 }
@@ -66,18 +76,30 @@ func (m *measured) without(day int) (peak int64) {
 // effect is the exact effect of one limit of one window on all keys.
 type effect struct {
 	Candidate
-	window   int64
-	slots    *replay.Slots // for all requests
-	denied   []int64       // requests by slot
-	ordinary int64         // denied requests of keys that are no scripts
+	window int64
+	slots  *replay.Slots // for all requests
+	denied []int64       // requests by slot
+
+	scripts, scriptKeys int64 // of keys that are scripts: denied requests, and keys with one
+	batch, batchKeys    int64 // of batches
 }
 
 func newEffect(window, limit int64, slots *replay.Slots) effect {
-	return effect{Candidate{Limit: limit}, window, slots, make([]int64, slots.Index(slots.To)+1), 0}
+	return effect{Candidate: Candidate{Limit: limit}, window: window, slots: slots, denied: make([]int64, slots.Index(slots.To)+1)}
 }
 
-// scripts returns the denied requests of scripts.
-func (e *effect) scripts() int64 { return e.RequestsDenied - e.ordinary }
+// ordinary returns the denied requests of keys that are no scripts and no batches.
+func (e *effect) ordinary() int64 { return e.RequestsDenied - e.scripts - e.batch }
+
+// count counts denied requests of a key.
+func (e *effect) count(class Class, n int64) {
+	switch {
+	case class.isScript():
+		e.scripts, e.scriptKeys = e.scripts+n, e.scriptKeys+1
+	case class == Batch:
+		e.batch, e.batchKeys = e.batch+n, e.batchKeys+1
+	}
+}
 
 // add adds the effect on one key that has a larger peak, so the limit denies at least one of
 // its requests. It returns the number of denied requests and the least instant of them.
@@ -107,7 +129,7 @@ func (e *effect) timeline() replay.Timeline {
 
 // decideAll returns the effects of limits for each window, ascending: of the candidates, and
 // of those among which the suggestion is chosen.
-func (r *requests) decideAll(windows []*measured, o *Options, scripts []bool) [][]effect {
+func (r *requests) decideAll(windows []*measured, o *Options, keys []profile) [][]effect {
 	all := make([][]effect, len(windows))
 	for i, m := range windows {
 		for _, limit := range sortedOnce(slices.Concat(o.Limits, m.choices(o), m.candidates())) {
@@ -123,9 +145,8 @@ func (r *requests) decideAll(windows []*measured, o *Options, scripts []bool) []
 				if e.Limit >= peak {
 					break // no higher limit denies any of them
 				}
-				if n, _ := e.add(&h, requests); !scripts[key] {
-					e.ordinary += n
-				}
+				n, _ := e.add(&h, requests)
+				e.count(keys[key].class, n)
 			}
 		}
 	})
@@ -218,17 +239,21 @@ type detail struct {
 }
 
 // describe returns the details of limits, for each window of one.
-func (r *requests) describe(windows []*measured, choices []Suggestion) []*detail {
+func (r *requests) describe(windows []*measured, choices []Suggestion, keys []profile) []*detail {
 	all := make([]*detail, len(windows))
 	for i, m := range windows {
-		all[i] = &detail{newEffect(m.window, choices[i].Limit, &r.slots), ranking{order: byDenied}, ranking{order: byPeak}}
+		all[i] = &detail{
+			effect: newEffect(m.window, choices[i].Limit, &r.slots),
+			top:    ranking{order: byDenied}, heaviest: ranking{order: byPeak},
+		}
 	}
 	var h history
 	r.eachKey(func(key uint32, requests []request) {
 		for _, d := range all {
-			k := keyEffect{key: key, peak: h.peak(d.window, requests), requests: int64(len(requests))}
+			k := keyEffect{key: key, class: keys[key].class, peak: h.peak(d.window, requests), requests: int64(len(requests))}
 			if k.peak > d.Limit {
 				k.denied, k.first = d.add(&h, requests)
+				d.count(keys[key].class, k.denied)
 				d.top.add(k)
 			}
 			d.heaviest.add(k)
@@ -240,6 +265,7 @@ func (r *requests) describe(windows []*measured, choices []Suggestion) []*detail
 // keyEffect is the effect of one limit on one key.
 type keyEffect struct {
 	key                    uint32
+	class                  Class
 	peak, requests, denied int64
 	first                  int64 // instant of the first denial
 }
@@ -279,7 +305,7 @@ func (r *ranking) result(named func(key uint32) replay.Key) []Key {
 	r.cut()
 	all := []Key{}
 	for _, e := range r.all {
-		k := Key{Key: named(e.key), Peak: e.peak, Requests: e.requests, Denied: e.denied}
+		k := Key{Key: named(e.key), Class: e.class, Peak: e.peak, Requests: e.requests, Denied: e.denied}
 		if e.denied > 0 {
 			k.FirstDenied = time.UnixMicro(e.first).UTC()
 		}

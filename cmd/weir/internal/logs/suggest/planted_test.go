@@ -16,6 +16,8 @@ type planted struct {
 type plantedRequest struct {
 	key string
 	at  int64
+
+	agent, path, status []byte // nil = the log has none
 }
 
 type sim struct {
@@ -40,7 +42,7 @@ func (s *sim) sorted() *planted {
 
 func (s *sim) put(key string, at int64) {
 	if at >= s.from && at < s.to {
-		s.all = append(s.all, plantedRequest{key, at})
+		s.all = append(s.all, plantedRequest{key: key, at: at})
 	}
 }
 

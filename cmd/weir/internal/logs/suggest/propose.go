@@ -38,7 +38,7 @@ func (m *measured) choices(o *Options) []int64 {
 	if len(m.ordinary) == 0 {
 		peak = max(1, largest(m.peaks))
 	}
-	least, most := max(1, percentile(m.ordinary, o.Spare)), min(4*peak+1, weir.MaxUnits)
+	least, most := max(1, percentile(m.ordinary, o.Spare), m.crowd), min(4*peak+1, weir.MaxUnits)
 	all := append(roundFrom(least, min(peak+peak/2, most)), least, peak)
 	for _, n := range roundFrom(peak+peak/2, most) {
 		if coarseness(n) < len(roundness) {
@@ -79,14 +79,14 @@ func effectOf(effects []effect, limit int64) *effect {
 }
 
 // choose returns the suggested limit. With scripts it lies in the widest gap at or above the
-// peaks of ordinary keys, as long as it denies nearly all that scripts send beyond these.
-// Otherwise it spares the share of the keys that Options name.
+// peaks of ordinary keys, as long as it denies nearly all that scripts send beyond these, and near
+// the lower side. Otherwise it spares the share of the keys that Options name.
 func (m *measured) choose(effects []effect, r *Result, o *Options) Suggestion {
 	choices := m.choices(o)
-	for len(choices) > 1 && float64(effectOf(effects, choices[0]).ordinary) > (1-o.Spare)/2*float64(r.Requests) {
+	for len(choices) > 1 && float64(effectOf(effects, choices[0]).ordinary()) > (1-o.Spare)/2*float64(r.Requests) {
 		choices = choices[1:]
 	}
-	excess := effectOf(effects, choices[0]).scripts()
+	excess := effectOf(effects, choices[0]).scripts
 	switch {
 	case len(m.ordinary) == 0, r.Keys < fewKeys, r.Requests < fewRequests:
 		return m.above(largest(m.peaks), Few)
@@ -95,39 +95,60 @@ func (m *measured) choose(effects []effect, r *Result, o *Options) Suggestion {
 	}
 	most := choices[0]
 	for _, limit := range choices {
-		if float64(effectOf(effects, limit).scripts()) < caught*float64(excess) {
+		if float64(effectOf(effects, limit).scripts) < caught*float64(excess) {
 			break
 		}
 		most = limit
 	}
-	s := Suggestion{floor: choices[0], Basis: Gap}
+	floor := choices[0]
 	if gaps := m.gaps(max(1, largest(m.ordinary)), most); len(gaps) > 0 {
-		s.floor = gaps[0]
+		floor = gaps[0]
 	}
-	s.Limit = roundAbove(s.floor, min(most, s.floor+max(1, s.floor/2)))
+	high := m.next(floor)
+	if float64(high) < gapRatio*float64(floor) {
+		return m.above(m.spared(effects, r, o), Spare)
+	}
+	near := min(floor+max(1, floor/2), max(floor+1, (floor+high)/2)) // headroom, on the near side of the gap
+	s := Suggestion{floor: floor, Basis: Gap}
+	s.Limit = roundAbove(floor+1, max(floor+1, min(near, most)))
 	if m.isContinuous(s.Limit) {
 		return m.above(m.spared(effects, r, o), Spare)
 	}
 	return s
 }
 
+// next returns the least peak above another one, or the bound of a limit.
+func (m *measured) next(peak int64) int64 {
+	for _, p := range m.peaks {
+		if p.Peak > peak {
+			return p.Peak
+		}
+	}
+	return weir.MaxUnits
+}
+
 // above returns a limit with headroom above a peak.
 func (m *measured) above(peak int64, basis Basis) Suggestion {
-	peak = max(1, peak)
-	limit := roundAbove(peak, min(peak+max(1, peak/2), weir.MaxUnits))
+	peak = min(max(1, peak), weir.MaxUnits-1)
+	limit := roundAbove(peak+1, min(peak+max(1, peak/2), weir.MaxUnits))
 	return Suggestion{Candidate: Candidate{Limit: limit}, floor: peak, Basis: basis}
 }
 
-// spared returns the least decided limit that spares the share of all keys, and half of
-// that share of all requests.
+// spared returns the least decided limit that spares the share of all keys except batches, half of
+// that share of all requests, and crowds.
 func (m *measured) spared(effects []effect, r *Result, o *Options) int64 {
-	least := percentile(m.peaks, o.Spare)
+	peaks := m.peaks
+	if m.batch > 0 {
+		peaks = m.ordinary
+	}
+	least := max(percentile(peaks, o.Spare), m.crowd)
 	for i := range effects {
-		if e := &effects[i]; e.Limit >= least && float64(e.RequestsDenied) <= (1-o.Spare)/2*float64(r.Requests) {
-			return min(e.Limit, largest(m.peaks))
+		e := &effects[i]
+		if e.Limit >= least && float64(e.RequestsDenied-e.batch) <= (1-o.Spare)/2*float64(r.Requests) {
+			return min(e.Limit, largest(peaks))
 		}
 	}
-	return largest(m.peaks)
+	return largest(peaks)
 }
 
 // isContinuous reports whether the peaks above a limit are no group of their own: many lie
@@ -135,7 +156,7 @@ func (m *measured) spared(effects []effect, r *Result, o *Options) int64 {
 // lie.
 func (m *measured) isContinuous(limit int64) bool {
 	low, high, near, above := int64(0), int64(0), int64(0), int64(0)
-	for _, p := range m.uneven {
+	for _, p := range m.others {
 		switch {
 		case p.Peak <= limit:
 			low = p.Peak

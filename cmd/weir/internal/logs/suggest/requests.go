@@ -1,8 +1,10 @@
 package suggest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"time"
 
@@ -19,7 +21,14 @@ type requests struct {
 	weighted bool     // requests have units of their own
 	slots    replay.Slots
 	bytes    int64 // memory of all events
-	memory   int64 // the bound; a quarter of it is left to the reader of logs and to garbage
+	newest   int   // the key of the request added last
+
+	traits    []traits // by the number of a key
+	pathOf    map[string]uint32
+	paths     []string // by their numbers, at most maxPaths; the first has none
+	bases     bases    // of ordinary keys; set by classify
+	hasAgents bool     // some request has a user agent; set by classify
+	memory    int64    // the bound; a quarter of it is left to the reader of logs and to garbage
 }
 
 // events are the requests of one key in the order of the log, in a few bytes each: the time
@@ -30,8 +39,9 @@ type events struct {
 }
 
 const (
-	eventsBytes = 32 // memory of events without their data
-	second      = 1_000_000
+	keyBytes = 32 + 24 + 40 // memory of events without their data, of traits and of a profile
+	maxPaths = 4096
+	second   = 1_000_000
 )
 
 // add adds a request. The error is that of too many of them.
@@ -43,7 +53,9 @@ func (r *requests) add(name []byte, at, n int64) error {
 	number := r.keys.Add(name)
 	if number == len(r.all) {
 		r.all = append(r.all, events{})
+		r.traits = append(r.traits, traits{})
 	}
+	r.newest = number
 	e := &r.all[number]
 	r.bytes -= int64(cap(e.data))
 	d := (at-e.last)<<1 | 1
@@ -58,35 +70,78 @@ func (r *requests) add(name []byte, at, n int64) error {
 	r.bytes += int64(cap(e.data))
 	r.n++
 	r.slots.Add(at, false)
-	if r.n%4096 == 0 && r.keys.Bytes()+eventsBytes*int64(cap(r.all))+r.bytes > r.memory/4*3 {
+	if r.n%4096 == 0 && r.keys.Bytes()+keyBytes*int64(cap(r.all))+r.bytes > r.memory/4*3 {
 		return &replay.LogError{Problem: fmt.Sprintf("%d requests of %d keys are more than fit in %d MiB; select requests with --where, read fewer files, or raise --max-memory",
 			r.n, r.keys.Len(), r.memory>>20)}
 	}
 	return nil
 }
 
-// eachKey calls visit for each key with its requests, in the order of the log. The requests
-// are valid until visit returns.
+// setBit adds a value to a set of bits.
+func setBit(set *uint64, value []byte) {
+	const spread = 0x9e3779b1 // the golden ratio, so that the highest bits depend on all
+	*set |= 1 << (crc32.Checksum(value, castagnoli) * spread >> 26)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// note adds the traits of the request added last. A value that is nil is none.
+func (r *requests) note(agent, path, status []byte) {
+	t := &r.traits[r.newest]
+	if agent != nil {
+		setBit(&t.agents, agent)
+	}
+	if path != nil {
+		number, known := r.pathOf[string(path)]
+		if !known && len(r.paths) < maxPaths {
+			if r.pathOf == nil {
+				r.pathOf, r.paths = map[string]uint32{}, []string{""}
+			}
+			number = uint32(len(r.paths))
+			r.paths = append(r.paths, string(path))
+			r.pathOf[r.paths[number]] = number
+		}
+		if t.paths == 0 {
+			t.path = number
+		}
+		setBit(&t.paths, path)
+	}
+	if len(status) > 0 && status[0] == '4' {
+		t.failed++
+	}
+}
+
+// eachKey calls visit for each key with its requests by time. The requests are valid until visit
+// returns.
 func (r *requests) eachKey(visit func(key uint32, all []request)) {
 	var all []request
 	for key := range r.all {
-		all = all[:0]
-		one := request{n: 1}
-		for b := r.all[key].data; len(b) > 0; {
-			d, size := binary.Varint(b)
-			b = b[size:]
-			if d&1 == 0 {
-				d *= second
-			}
-			one.at += d >> 1
-			if r.weighted {
-				one.n, size = binary.Varint(b)
-				b = b[size:]
-			}
-			all = append(all, one)
-		}
+		all = r.requestsOf(uint32(key), all[:0])
 		visit(uint32(key), all)
 	}
+}
+
+// requestsOf appends the requests of a key by time.
+func (r *requests) requestsOf(key uint32, all []request) []request {
+	one, isSorted := request{n: 1}, true
+	for b := r.all[key].data; len(b) > 0; {
+		d, size := binary.Varint(b)
+		b = b[size:]
+		if d&1 == 0 {
+			d *= second
+		}
+		one.at += d >> 1
+		if r.weighted {
+			one.n, size = binary.Varint(b)
+			b = b[size:]
+		}
+		isSorted = isSorted && d >= 0
+		all = append(all, one)
+	}
+	if !isSorted {
+		slices.SortStableFunc(all, func(a, b request) int { return cmp.Compare(a.at, b.at) })
+	}
+	return all
 }
 
 // calendar divides instants into the days of a time zone.

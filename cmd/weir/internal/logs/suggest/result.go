@@ -26,6 +26,7 @@ type Result struct {
 	Sample     int64          `json:"sample,omitempty"`  // a recorded trace has one of Sample keys; 0 or 1 = all
 	Dropped    int64          `json:"dropped,omitempty"` // calls that are missing in a recorded trace
 	Windows    []Window       `json:"windows"`           // shortest first, one for each of Options.Windows
+	Advice     []Advice       `json:"advice,omitempty"`  // what each rule found
 
 	replay.LogCounts `json:"-"`
 }
@@ -81,9 +82,16 @@ type Suggestion struct {
 	Line  string `json:"line"` // for a policy file, such as 120 per minute per ip
 	Why   string `json:"why"`  // the reason, one sentence
 	Basis Basis  `json:"basis"`
-	Low   int64  `json:"-"` // the largest peak that the limit spares; 0 if it spares no key
-	High  int64  `json:"-"` // the least peak that it denies; 0 if it denies no key
-	floor int64  // the peak that it spares with headroom
+
+	Headline  string    `json:"headline,omitempty"`  // the advice in one sentence; of the best window only
+	Certainty Certainty `json:"certainty,omitempty"` // of the best window only
+	Exempt    []Exempt  `json:"exempt,omitempty"`    // keys that a plan spares; of the best window only
+
+	Low   int64 `json:"-"` // the largest peak that the limit spares; 0 if it spares no key
+	High  int64 `json:"-"` // the least peak that it denies; 0 if it denies no key
+	floor int64 // the peak that it spares with headroom
+
+	scripts int64 // denied requests of scripts
 }
 
 // Basis is the ground of a suggestion.
@@ -99,6 +107,7 @@ const (
 // Key is the effect of the suggestion on one key.
 type Key struct {
 	Key         replay.Key `json:"key"`
+	Class       Class      `json:"class,omitempty"`
 	Peak        int64      `json:"peak"`         // units
 	Requests    int64      `json:"requests"`     // denied ones included
 	Denied      int64      `json:"denied"`       // by the suggestion

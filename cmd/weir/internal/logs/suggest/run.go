@@ -17,8 +17,8 @@
 //
 // A limit is decided for every request of every key with a higher peak, by the rules of the
 // engines: a denied request charges nothing (R4), so it changes the later decisions. Lines
-// that are out of order by more than the reader sorts are decided where they stand, as
-// when a clock is set back (R2). The result is that of package replay for the same limit.
+// that are out of order are sorted, because all requests are held anyway. The result is that of
+// package replay for the same limit and sorted lines.
 //
 // # Trade-off
 //
@@ -41,16 +41,24 @@ import (
 // counts of lines.
 func Run(log *accesslog.Reader, o Options) (*Result, error) {
 	o.Windows, o.Limits = sortedOnce(o.Windows), sortedOnce(o.Limits)
+	o.Traits = []accesslog.Field{accesslog.UserAgent, accesslog.Path, accesslog.Status}
 	source, err := replay.NewLogKeys(o.LogOptions)
 	if err != nil {
 		return &Result{}, err
 	}
 	r := &requests{weighted: o.Units != replay.LogUnits{N: 1}, memory: o.Memory}
-	err = source.Each(log, r.add)
+	err = source.Each(log, func(key []byte, e *accesslog.Entry, n int64) error {
+		if err := r.add(key, e.At, n); err != nil {
+			return err
+		}
+		r.note(valueOf(e, accesslog.UserAgent), valueOf(e, accesslog.Path), valueOf(e, accesslog.Status))
+		return nil
+	})
 	result := &Result{Dimensions: source.Dimensions(), Zone: o.Zone, ZoneName: o.Zone.String()}
 	result.Addresses = source.Addresses()
 	var unread error
 	result.LogCounts, unread = source.Counts(log)
+	result.Sorted = true
 	result.Errors, result.Sample, result.Dropped = result.LogCounts.Errors(), result.Log.Sample, result.Log.Dropped
 	err = cmp.Or(err, unread)
 	if err == nil && r.n == 0 {
@@ -63,6 +71,14 @@ func Run(log *accesslog.Reader, o Options) (*Result, error) {
 	return result, nil
 }
 
+// valueOf returns the value of a field, or nil.
+func valueOf(e *accesslog.Entry, f accesslog.Field) []byte {
+	if v, ok := e.Get(f); ok {
+		return v
+	}
+	return nil
+}
+
 // fill computes the result.
 func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
 	result.Requests, result.Keys = r.n, int64(r.keys.Len())
@@ -72,21 +88,24 @@ func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
 	}
 	days := newCalendar(o.Zone, r.slots.From, r.slots.To)
 	result.Hours, result.Days = days.count(r), days.days
-	scripts, steady := r.scripts()
-	all := r.measure(o.Windows, days, scripts, steady)
-	effects := r.decideAll(all, o, scripts)
+	keys := r.classify()
+	all := r.measure(o.Windows, days, keys)
+	effects := r.decideAll(all, o, keys)
 	choices := make([]Suggestion, len(all))
 	for i, m := range all {
 		choices[i] = m.choose(effects[i], result, o)
 	}
 	named := func(key uint32) replay.Key { return source.Named(r.keys.Text(int(key))) }
-	for i, d := range r.describe(all, choices) {
+	details := r.describe(all, choices, keys)
+	for i, d := range details {
 		w := all[i].propose(effects[i], choices[i], d, result, o)
+		w.Suggested.scripts = d.scripts
 		w.Top, w.Heaviest = d.top.result(named), d.heaviest.result(named)
 		result.Windows = append(result.Windows, w)
 	}
 	result.Best = bestOf(result.Windows, result.To.Sub(result.From))
 	result.BestLength = result.Windows[result.Best].Length
+	r.advise(result, keys, all[result.Best], effects[result.Best], details[result.Best], named)
 }
 
 // bestOf returns the index of the window to begin with: of those with a gap, and not longer
@@ -95,7 +114,7 @@ func bestOf(all []Window, span time.Duration) (best int) {
 	rank := func(w *Window) int64 {
 		switch {
 		case w.Suggested.Basis == Gap && w.Window <= span:
-			return 1 + w.Suggested.RequestsDenied
+			return 1 + w.Suggested.scripts
 		case w.Window == time.Minute:
 			return 0
 		case w.Suggested.Basis == Gap:

@@ -1,0 +1,306 @@
+package suggest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
+)
+
+// Certainty is how sure a suggestion is.
+type Certainty string
+
+// The certainties.
+const (
+	Sure    Certainty = "sure"    // a rule of time shows each stopped key
+	Likely  Certainty = "likely"  // size alone shows some of them
+	Unknown Certainty = "unknown" // the log cannot show it
+)
+
+// Advice is what one rule found, as a sentence.
+type Advice struct {
+	Rule Class        `json:"rule"`
+	Text string       `json:"text"`
+	Keys []replay.Key `json:"keys"` // the heaviest ones, at most maxAdvised
+}
+
+// Swarm is the rule of many keys with few requests each.
+const Swarm Class = "swarm"
+
+// Exempt is a key that a suggestion spares by a plan.
+type Exempt struct {
+	Key   replay.Key `json:"key"`
+	Peak  int64      `json:"peak"`  // units
+	Limit int64      `json:"limit"` // units per window of the plan
+}
+
+const maxAdvised = 20
+
+// advised is a key that a rule names.
+type advised struct {
+	key  uint32
+	peak int64 // in the window of the advice
+}
+
+// keysOfClass returns the keys of a class, with those of the largest peaks in a window first.
+func (r *requests) keysOfClass(keys []profile, class Class, window int64) (all []advised) {
+	var h history
+	var buffer []request
+	for key := range keys {
+		if keys[key].class == class {
+			buffer = r.requestsOf(uint32(key), buffer[:0])
+			all = append(all, advised{uint32(key), h.peak(window, buffer)})
+		}
+	}
+	slices.SortFunc(all, func(a, b advised) int {
+		return cmp.Or(cmp.Compare(b.peak, a.peak), cmp.Compare(a.key, b.key))
+	})
+	return all
+}
+
+// advise adds the sentences of all rules, the exempt keys and the headline of the best window.
+func (r *requests) advise(result *Result, keys []profile, m *measured, effects []effect, d *detail, named func(uint32) replay.Key) {
+	w := &result.Windows[result.Best]
+	s := &w.Suggested
+	s.Certainty = Sure
+	add := func(class Class, one, many string) []advised {
+		all := r.keysOfClass(keys, class, m.window)
+		if len(all) == 0 {
+			return nil
+		}
+		a := Advice{Rule: class}
+		var names []string
+		for _, k := range all[:min(len(all), maxAdvised)] {
+			a.Keys = append(a.Keys, named(k.key))
+			if len(names) < 3 {
+				names = append(names, keyText(named(k.key)))
+			}
+		}
+		list := strings.Join(names, ", ")
+		if n := len(all) - len(names); n > 0 {
+			list += fmt.Sprintf(" and %s more", grouped(int64(n)))
+		}
+		if len(all) == 1 {
+			a.Text = list + " " + one
+		} else {
+			a.Text = fmt.Sprintf("%s keys %s: %s", grouped(int64(len(all))), many, list)
+		}
+		result.Advice = append(result.Advice, a)
+		return all
+	}
+	last := func() *Advice { return &result.Advice[len(result.Advice)-1] }
+	add(Even, "sends alike in each minute, without the pauses of people", "send alike in each minute, without the pauses of people")
+	add(Sleepless, "is steady through hours in which people sleep", "are steady through hours in which people sleep")
+	if apart := add(Apart, "is far above all others, by size alone", "are far above all others, by size alone"); apart != nil {
+		s.Certainty = Likely
+		last().Text += "; a busy client is possible, so look at its requests first"
+	}
+	if crowd := add(Crowd, "may be many people", "may each be many people"); crowd != nil {
+		last().Text += r.crowdText(crowd[0].key) + "; the limit spares it" + m.override(crowd[0].peak, result, w)
+		if !r.hasAgents {
+			s.Certainty = Unknown
+		}
+	}
+	if batch := add(Batch, "runs in the same hours of several days", "run in the same hours of several days"); batch != nil {
+		plan := m.above(m.batch, Spare).Limit
+		last().Text += fmt.Sprintf("; if they are batches of your own, a plan of %s per %s spares them, and otherwise the limit stops them",
+			grouped(plan), answer.Span(w.Window))
+		for _, k := range batch {
+			s.Exempt = append(s.Exempt, Exempt{named(k.key), k.peak, plan})
+		}
+	}
+	swarm := r.swarm(keys, result)
+	if swarm != nil {
+		result.Advice = append(result.Advice, *swarm)
+	}
+	s.Headline = headline(result, w, d, swarm)
+}
+
+// crowdText returns the reasons why a key may be many people.
+func (r *requests) crowdText(key uint32) string {
+	t := &r.traits[key]
+	if t.agents == 0 {
+		return " (its minutes differ and it pauses), or one busy client: the log has no user agent, so it cannot show which"
+	}
+	text := fmt.Sprintf(" (about %d user agents", distinct(t.agents))
+	if t.paths != 0 {
+		text += fmt.Sprintf(", %d paths", distinct(t.paths))
+	}
+	return text + ", with the pauses of people)"
+}
+
+// override returns the alternative to a limit that spares a crowd: a lower limit for the others,
+// with an override for the crowd.
+func (m *measured) override(peak int64, r *Result, w *Window) string {
+	others := int64(0)
+	for _, p := range m.ordinary {
+		if p.Peak < peak {
+			others = p.Peak
+		}
+	}
+	if m.crowd > peak || float64(peak) < gapRatio*float64(max(1, others)) {
+		return ""
+	}
+	lower := m.above(others, Spare).Limit
+	if lower >= w.Suggested.Limit {
+		return ""
+	}
+	return fmt.Sprintf(", and with an override of %s for it %s per %s is enough for the others",
+		grouped(m.above(peak, Spare).Limit), grouped(lower), answer.Span(w.Window))
+}
+
+// headline returns the advice in one sentence.
+func headline(r *Result, w *Window, d *detail, swarm *Advice) string {
+	s := &w.Suggested
+	line := s.Line
+	if swarm != nil {
+		return swarm.Text
+	}
+	if d.batch > 0 {
+		return fmt.Sprintf("%s, with a plan for %s: without it the limit denies %s of all requests, which may be batches of your own",
+			line, counted(d.batchKeys, "key", "keys"), percentOf(d.batch, r.Requests))
+	}
+	if n := d.ordinary(); n > 0 && n*100 > r.Requests {
+		return fmt.Sprintf("warning: %s denies %s of the requests of clients that are no scripts", line, percentOf(n, r.Requests))
+	}
+	switch s.Basis {
+	case Gap:
+		others := "no other"
+		if n := s.KeysDenied - d.scriptKeys; n > 0 {
+			others = counted(n, "other", "others")
+		}
+		return fmt.Sprintf("%s stops %s and %s", line, counted(d.scriptKeys, "client", "clients"), others)
+	case Spare:
+		if s.KeysDenied == 0 {
+			return fmt.Sprintf("no client stands apart: %s spares all of them", line)
+		}
+		return fmt.Sprintf("no client stands apart: %s spares all but %s", line, counted(s.KeysDenied, "of them", "of them"))
+	}
+	return fmt.Sprintf("too little to advise: %s spares all clients of this log", line)
+}
+
+// The bounds of a swarm.
+const (
+	swarmRequests = 5         // of a key; guessers that are denied by address try a few times from each
+	swarmShare    = 1.0 / 3   // least share of all keys
+	swarmKeys     = 50        // least number of keys
+	swarmSpan     = 10 * hour // a night
+	swarmRate     = 4         // times as many such keys in an hour as at other times
+	swarmPath     = 0.9       // share of them with one path, the same
+)
+
+// swarm returns the advice on many keys that appear in one night with few requests each, which no
+// limit by this key can stop; nil if there are none.
+func (r *requests) swarm(keys []profile, result *Result) *Advice {
+	var firsts []int64 // of keys with few requests
+	var buffer []request
+	light := map[uint32]int64{}
+	for key := range keys {
+		if keys[key].requests > swarmRequests {
+			continue
+		}
+		buffer = r.requestsOf(uint32(key), buffer[:0])
+		if first, last := buffer[0].at, buffer[len(buffer)-1].at; last-first <= swarmSpan {
+			firsts = append(firsts, first)
+			light[uint32(key)] = first
+		}
+	}
+	slices.Sort(firsts)
+	most, from, begin := 0, int64(0), 0
+	for i, at := range firsts {
+		for firsts[begin] < at-swarmSpan {
+			begin++
+		}
+		if n := i - begin + 1; n > most {
+			most, from = n, firsts[begin]
+		}
+	}
+	span := max(r.slots.To-r.slots.From, 1)
+	outside := float64(len(firsts)-most) / math.Max(1, float64(span-swarmSpan)/float64(swarmSpan))
+	isOften := span > 2*swarmSpan && float64(most) < swarmRate*outside
+	if most < swarmKeys || float64(most) < swarmShare*float64(len(keys)) || isOften {
+		return nil
+	}
+	paths, requests, failed, all, largest := map[uint32]int{}, int64(0), int64(0), 0, uint32(0)
+	for key, first := range light {
+		if first < from || first > from+swarmSpan {
+			continue
+		}
+		t := &r.traits[key]
+		all++
+		requests += int64(keys[key].requests)
+		failed += int64(t.failed)
+		largest = max(largest, keys[key].requests)
+		if distinct(t.paths) == 1 {
+			paths[t.path]++
+		}
+	}
+	path, times := uint32(0), 0
+	for p, n := range paths {
+		if n > times {
+			path, times = p, n
+		}
+	}
+	isOnePath := float64(times) >= swarmPath*float64(all)
+	hasPaths := slices.ContainsFunc(r.traits, func(t traits) bool { return t.paths != 0 })
+	if hasPaths && !isOnePath {
+		return nil // visitors come to many pages
+	}
+	per := "key"
+	if len(result.Dimensions) > 0 {
+		per = strings.Join(result.Dimensions, " and ")
+	}
+	text := fmt.Sprintf("no limit per %s helps: %s of the keys appear within one night with at most %d requests each",
+		per, percentOf(int64(most), int64(len(keys))), largest)
+	where := ""
+	if isOnePath && int(path) < len(r.paths) && r.paths[path] != "" {
+		text += ", all to " + answer.Shown(r.paths[path])
+		where = " --where path=" + answer.Shown(r.paths[path])
+	}
+	if failed*2 > requests {
+		text += ", and most fail"
+	}
+	return &Advice{Rule: Swarm, Text: text + "; limit by account, such as --key account=FIELD, or in all: --key ''" + where, Keys: []replay.Key{}}
+}
+
+// keyText returns a key such as ip=192.0.2.7.
+func keyText(key replay.Key) string {
+	var words []string
+	for _, p := range key {
+		words = append(words, pairText(p))
+	}
+	return strings.Join(words, " ")
+}
+
+func pairText(p enforce.Pair) string { return p.Name + "=" + answer.Shown(p.Value) }
+
+// counted returns a number with its word.
+func counted(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return grouped(n) + " " + many
+}
+
+// percentOf returns a share such as 91 %.
+func percentOf(part, whole int64) string {
+	share := float64(part) * 100 / float64(max(1, whole))
+	if share < 10 {
+		return fmt.Sprintf("%.1f %%", share)
+	}
+	return fmt.Sprintf("%.0f %%", share)
+}
+
+// grouped returns a number with commas between groups of three digits.
+func grouped(n int64) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
