@@ -27,6 +27,7 @@ type logOptions struct {
 	read    accesslog.Options
 	against string
 	wide    bool   // --trusted-proxies may have wide ranges
+	inAll   bool   // --key is empty: all requests count together
 	chosen  string // flags that select and read requests, as they were given, for the next command
 }
 
@@ -38,7 +39,12 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 	o.Units.N, o.read.Fields = 1, map[string]string{}
 	formats := append([]string{string(accesslog.Auto), string(accesslog.JSONL)}, accesslog.FormatNames()...)
 	cmd.Flags().Var(wordValue((*string)(&o.read.Format), formats[0], "", formats...), "format", "`FORMAT` of the files: "+strings.Join(formats, ", "))
-	addParsed(cmd, "key", "k", "", "`DIMENSION=FIELD`, such as ip=remote_addr, user=header:X-User or route=path:/api/", appendTo(&o.Keys, replay.ParseLogKey))
+	addParsed(cmd, "key", "k", "", "`DIMENSION=FIELD`, such as ip=remote_addr, user=header:X-User or route=path:/api/; '' counts all requests together", func(text string) error {
+		if o.inAll = o.inAll || text == ""; text == "" {
+			return nil
+		}
+		return appendTo(&o.Keys, replay.ParseLogKey)(text)
+	})
 	addParsed(cmd, "units", "n", "1", "units of each request: `N`, or bytes for the size of its response", setTo(&o.Units, replay.ParseLogUnits))
 	addParsed(cmd, "where", "", "", "only requests with `FIELD=GLOB`, such as path=/search*, or without, FIELD!=GLOB", appendTo(&o.Where, replay.ParseLogWhere))
 	addParsed(cmd, "field", "", "", "`NAME=OWN`: the log's own name of a field or of time, such as remote_addr=net.peer", func(text string) error {

@@ -38,7 +38,7 @@ type suggestOptions struct {
 func suggestCommand() *cobra.Command {
 	o := suggestOptions{Options: suggest.Options{Spare: 0.999, Zone: time.UTC}}
 	cmd := newCommand("suggest LOG... --key DIMENSION=FIELD", "Choose a limit from access logs", wantArgs(1, math.MaxInt, "LOG"), o.run)
-	addParsed(cmd, "window", "w", "1s,1m,1h", "`WINDOWS` to try, such as 10s,5m,day", appendEach(&o.Windows, parseWindow))
+	addParsed(cmd, "window", "w", "1s,1m,1h,day", "`WINDOWS` to try, such as 10s,5m,day", appendEach(&o.Windows, parseWindow))
 	addParsed(cmd, "limit", "", "", "`LIMITS` to try in each window, such as 5,10,20; about 30 by default", appendEach(&o.Limits, parseLimit))
 	addParsed(cmd, "spare", "", "99.9%", "`SHARE` of the keys that keep all their requests where no keys stand apart", setTo(&o.Spare, parseShare))
 	addParsed(cmd, "zone", "", "UTC", "time `ZONE` of hours and days, such as Europe/Berlin", setTo(&o.Zone, parseZone))
@@ -99,7 +99,7 @@ func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 func (o *suggestOptions) check() error {
 	o.LogOptions = o.log.LogOptions
 	if o.Windows == nil {
-		o.Windows = []time.Duration{time.Second, time.Minute, time.Hour}
+		o.Windows = []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}
 	}
 	for _, k := range o.Keys {
 		if _, _, err := policy.ParseLimit("1 per day per " + k.Dimension); err != nil || strings.ContainsAny(k.Dimension, " ,") {
@@ -107,9 +107,9 @@ func (o *suggestOptions) check() error {
 		}
 	}
 	switch {
-	case len(o.Keys) == 0:
+	case len(o.Keys) == 0 && !o.log.inAll:
 		return usage("add --key DIMENSION=FIELD, such as --key ip=remote_addr or --key user=header:X-User",
-			"--key is missing; it names the field that a limit counts by")
+			"--key is missing; it names the field that a limit counts by; --key '' counts all requests together")
 	case !o.Units.Bytes && o.Units.N == 0:
 		return usage("use 1 or more, or bytes", "--units 0 charges nothing, so no limit denies anything")
 	case len(o.Windows) > suggest.MaxWindows:
@@ -170,8 +170,21 @@ func parseShare(text string) (float64, error) {
 	return share / 100, nil
 }
 
+// writeHeadline writes the advice in one line, and what each rule found.
+func writeHeadline(b *strings.Builder, r *suggest.Result) {
+	s := &r.Windows[r.Best].Suggested
+	fmt.Fprintf(b, "%s: %s\n", capital(s.Headline), certaintyText(s.Certainty))
+	for _, a := range r.Advice {
+		if a.Rule != suggest.Swarm {
+			fmt.Fprintf(b, "  %s: %s.\n", a.Rule, a.Text)
+		}
+	}
+	b.WriteString("\n")
+}
+
 // writeSuggestion writes a result for people.
 func writeSuggestion(b *strings.Builder, o *suggestOptions, r *suggest.Result, formats []accesslog.File, files []string) {
+	writeHeadline(b, r)
 	writeFormats(b, formats)
 	fmt.Fprintf(b, "%s of %s", counted(r.Requests, "request", "requests"), counted(r.Keys, "key", "keys"))
 	if r.Filtered > 0 {
@@ -189,6 +202,28 @@ func writeSuggestion(b *strings.Builder, o *suggestOptions, r *suggest.Result, f
 	best := &r.Windows[r.Best]
 	writeTop(b, r, best)
 	writeNext(b, o, best, files, hasTrace(formats))
+}
+
+// certaintyText returns the certainty of an advice in words.
+func certaintyText(c suggest.Certainty) string {
+	switch c {
+	case suggest.Likely:
+		return "likely, since size alone shows some of them"
+	case suggest.Unknown:
+		return "unknown, since the log cannot show it"
+	}
+	return string(c)
+}
+
+// sentencesOf returns the reason of the best suggestion, and what each rule found.
+func sentencesOf(r *suggest.Result, s *suggest.Suggestion) (all []string) {
+	all = append(all, capital(s.Why)+".")
+	for _, a := range r.Advice {
+		if a.Rule != suggest.Swarm { // the headline has its sentence
+			all = append(all, capital(a.Text)+".")
+		}
+	}
+	return all
 }
 
 // sampleNotes returns sentences about a recorded trace that lacks keys or calls.
@@ -330,6 +365,10 @@ func suggestPage(o *reportOptions, r *suggest.Result, files []accesslog.File) *r
 			Limit: w.Suggested.Limit, LimitWord: "suggested", Requests: r.Requests, Denied: w.Suggested.RequestsDenied,
 			Keys: r.Keys, KeysDenied: w.Suggested.KeysDenied, Timeline: report.Timeline(w.Timeline),
 			Low: w.Suggested.Low, High: w.Suggested.High, Apart: w.Suggested.Basis == suggest.Gap,
+		}
+		if w.Suggested.Headline != "" {
+			v.Reason = capital(w.Suggested.Headline) + ": " + certaintyText(w.Suggested.Certainty) + "."
+			v.Also = strings.Join(append(sentencesOf(r, &w.Suggested), also...), " ")
 		}
 		for _, p := range w.Histogram {
 			v.Peaks = append(v.Peaks, report.Bin{From: p.Peak, To: p.Peak, Keys: p.Keys})

@@ -169,7 +169,7 @@ func share(part, whole int64) string {
 
 // forScript returns a view as the script reads it, with timelines of at most steps steps.
 func (v View) forScript(steps int) View {
-	v.Per, v.LimitWord, v.Peaks = shown(v.Per), shown(v.LimitWord), bars(v.Peaks)
+	v.Per, v.LimitWord, v.Peaks = shown(v.Per), shown(v.LimitWord), bars(v.Peaks, v.Limit)
 	if rest, ok := strings.CutPrefix(v.Line, strconv.FormatInt(v.Limit, 10)+" "); ok {
 		v.Rest = sentence(rest)
 	}
@@ -197,8 +197,9 @@ func stepsOf(views []View) int {
 // edges are where bars begin in a decade, at about equal distances on a logarithmic scale.
 var edges = []int64{10, 13, 18, 24, 32, 42, 56, 75}
 
-// bars groups bins into at most eight bars in a decade. Peaks below 10 have a bar each.
-func bars(bins []Bin) []Bin {
+// bars groups bins into at most eight bars in a decade. Peaks below 10 have a bar each, and no bar
+// crosses the limit.
+func bars(bins []Bin, limit int64) []Bin {
 	all := []Bin{}
 	for _, b := range bins {
 		from, to := b.From, b.From
@@ -210,6 +211,12 @@ func bars(bins []Bin) []Bin {
 			if i+1 < len(edges) {
 				to = edges[i+1]*unit - 1
 			}
+		}
+		switch {
+		case b.From <= limit && limit < to:
+			to = limit
+		case from <= limit && limit < b.From:
+			from = limit + 1
 		}
 		if last := len(all) - 1; last >= 0 && all[last].From == from {
 			all[last].Keys += b.Keys

@@ -6,7 +6,7 @@ import "time"
 // width since 1970.
 type Timeline struct {
 	Start   time.Time     // begin of the first slot, in UTC; zero without decisions
-	Width   time.Duration // width of a slot: 1 s, or a power of two of it
+	Width   time.Duration // width of a slot: a round number of seconds, minutes, hours or days
 	Allowed []int64       // by slot, at most 256
 	Denied  []int64       // by slot, as many as Allowed
 }
@@ -16,12 +16,24 @@ const (
 	second        = 1_000_000
 )
 
-// Slots counts decisions for a [Timeline]. It doubles the width of its slots before it has
-// more than 256. The zero Slots has none.
+// widths are those of slots in seconds, each a multiple of the one before. The last one doubles.
+var widths = [...]int64{1, 2, 10, 30, 60, 120, 600, 1800, 3600, 7200, 14_400, 28_800, 86_400}
+
+// widthOf returns a width by its index.
+func widthOf(i uint) int64 {
+	last := uint(len(widths) - 1)
+	if i <= last {
+		return widths[i]
+	}
+	return widths[last] << (i - last)
+}
+
+// Slots counts decisions for a [Timeline]. Its slots become wider before it has more than 256. The
+// zero Slots has none.
 type Slots struct {
 	From, To int64 // the least and the greatest instant, microseconds since 1970
 
-	shift  uint // a slot has 2^shift seconds
+	width  uint // the index of the width of a slot
 	counts map[slotCount]int64
 }
 
@@ -32,7 +44,7 @@ type slotCount struct {
 }
 
 // slot returns the slot of an instant.
-func (t *Slots) slot(at int64) int64 { return at / second >> t.shift }
+func (t *Slots) slot(at int64) int64 { return at / second / widthOf(t.width) }
 
 // Index returns the index in a [Timeline] of an instant in From … To.
 func (t *Slots) Index(at int64) int { return int(t.slot(at) - t.slot(t.From)) }
@@ -44,28 +56,29 @@ func (t *Slots) Add(at int64, denied bool) {
 	}
 	t.From, t.To = min(t.From, at), max(t.To, at)
 	for t.Index(t.To) >= timelineSlots {
-		t.double()
+		t.widen()
 	}
 	t.counts[slotCount{t.slot(at), denied}]++
 }
 
-// double merges pairs of slots.
-func (t *Slots) double() {
-	before := t.counts
-	t.counts, t.shift = map[slotCount]int64{}, t.shift+1
+// widen merges neighbouring slots.
+func (t *Slots) widen() {
+	before, ratio := t.counts, widthOf(t.width+1)/widthOf(t.width)
+	t.counts, t.width = map[slotCount]int64{}, t.width+1
 	for of, n := range before {
-		t.counts[slotCount{of.slot >> 1, of.denied}] += n
+		t.counts[slotCount{of.slot / ratio, of.denied}] += n
 	}
 }
 
 // Timeline returns the counts.
 func (t *Slots) Timeline() Timeline {
-	s := Timeline{Width: time.Second << t.shift}
+	width := widthOf(t.width)
+	s := Timeline{Width: time.Duration(width) * time.Second}
 	if t.counts == nil {
 		return s
 	}
 	first, n := t.slot(t.From), t.Index(t.To)+1
-	s.Start, s.Allowed, s.Denied = time.Unix(first<<t.shift, 0).UTC(), make([]int64, n), make([]int64, n)
+	s.Start, s.Allowed, s.Denied = time.Unix(first*width, 0).UTC(), make([]int64, n), make([]int64, n)
 	for of, n := range t.counts {
 		if of.denied {
 			s.Denied[of.slot-first] = n

@@ -249,18 +249,22 @@ func why(w *Window, r *Result, o *Options) string {
 		if s.KeysDenied == 1 {
 			stand = "key stands"
 		}
-		fmt.Fprintf(&b, "%d %s apart with %s in their fullest %s, and the others have at most %d",
-			s.KeysDenied, stand, fromTo(s.High, w.Peaks.Max), span, s.Low)
+		their := "their"
+		if s.KeysDenied == 1 {
+			their = "its"
+		}
+		fmt.Fprintf(&b, "%s %s apart with %s in %s fullest %s, and the others have at most %s",
+			grouped(s.KeysDenied), stand, fromTo(s.High, w.Peaks.Max), their, span, grouped(s.Low))
 	case s.Basis == Spare:
-		fmt.Fprintf(&b, "no keys stand apart per %s, so the limit spares at least %s%% of them, which have at most %d, and adds headroom",
-			span, percentText(o.Spare), s.floor)
+		fmt.Fprintf(&b, "no keys stand apart per %s, so the limit spares at least %s%% of them, which have at most %s, and adds headroom",
+			span, percentText(o.Spare), grouped(s.floor))
 	default:
-		fmt.Fprintf(&b, "%s, so the limit is the largest peak, %d, with headroom; try it on a longer log", little(r), s.floor)
+		fmt.Fprintf(&b, "%s, so the limit is the largest peak, %s, with headroom; try it on a longer log", little(r), grouped(s.floor))
 	}
 	var changed []string
 	for _, d := range w.WithoutDay {
 		if d.Limit*3 < s.Limit*2 {
-			changed = append(changed, fmt.Sprintf("%d without %s", d.Limit, d.Date))
+			changed = append(changed, grouped(d.Limit)+" without "+d.Date)
 		}
 	}
 	if len(changed) > 0 && s.Basis != Few {
@@ -288,9 +292,9 @@ func little(r *Result) string {
 // fromTo returns a range of numbers.
 func fromTo(from, to int64) string {
 	if from == to {
-		return fmt.Sprint(from)
+		return grouped(from)
 	}
-	return fmt.Sprintf("%d to %d", from, to)
+	return grouped(from) + " to " + grouped(to)
 }
 
 // percentText returns a share such as 99.9.

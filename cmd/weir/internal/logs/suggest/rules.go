@@ -32,8 +32,9 @@ const (
 	heavyShare   = 0.25      // most keys above a gap, and with a sign of scripts: what many keys do is ordinary
 	evenLoad     = 0.6       // people pause: their mean minute is less than this share of the fullest one
 	clockLoad    = 0.85      // nearly all minutes are the fullest one, which no crowd is
-	evenMean     = 4         // requests in a minute: of fewer, equal minutes are chance
-	evenMinutes  = 5         // a single visit is even by chance
+	evenMean     = 10        // requests in a minute: nobody opens a page every six seconds for long
+	clockMean    = 4         // the same for minutes that are alike as those of a clock: of fewer requests that is chance
+	evenMinutes  = 10        // a short visit is even by chance
 	pause        = 3 * hour  // people who sleep pause longer
 	awake        = 20 * hour // people are not awake longer
 	quietShare   = 0.15      // the quietest six hours of a script have nearly a quarter of its requests
@@ -73,7 +74,9 @@ func (p *profile) load() float64 {
 
 // isEven reports whether the minutes of a key are alike.
 func (p *profile) isEven() bool {
-	return p.minutes >= evenMinutes && p.requests >= evenMean*p.minutes && p.load() >= evenLoad
+	isQuick := p.requests >= evenMean*p.minutes && p.load() >= evenLoad
+	isClock := p.requests >= clockMean*p.minutes && p.load() >= clockLoad
+	return p.minutes >= evenMinutes && (isQuick || isClock)
 }
 
 // isSleepless reports whether a key is steady while people sleep.
@@ -81,8 +84,8 @@ func (p *profile) isSleepless() bool {
 	return int64(p.stretch)*minute >= awake && (!p.isLong || float64(p.quiet) >= 100*quietShare)
 }
 
-// isBatch reports whether a key runs in the same hours of several days, and not between.
-func (p *profile) isBatch() bool { return p.runs >= 2 && p.busy <= batchHours }
+// isBatch reports whether an even key runs in the same hours of several days, and not between.
+func (p *profile) isBatch() bool { return p.isEven() && p.runs >= 2 && p.busy <= batchHours }
 
 // profileOf returns the profile of a key.
 func (h *history) profileOf(requests []request) (p profile) {
