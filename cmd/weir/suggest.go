@@ -415,14 +415,15 @@ func (o *suggestOptions) checkDraft() error {
 }
 
 // draft is the policy file of --write: its values are the name of the policy, the reason, the
-// line, the limit, the key of the test, the window, the limit less 1, and the line of keys:.
+// line, the limit, the key of the test, the window, the limit less 1, the line of keys:, and the
+// overrides of exempt keys.
 const draft = `version: 1
 policies:
   %[1]s:
     about: %[2]q
     limit: %[3]s
 %[8]s    shadow: true
-tests:
+%[9]stests:
   %[1]s allows %[4]d and denies one more:
     policy: %[1]q
     key: {%[5]s}
@@ -431,6 +432,34 @@ tests:
       - {expect: denied, retry: %[6]s}
       - {at: %[6]s, expect: allowed, remaining: %[7]d}
 `
+
+// overridesOf returns the overrides of the keys that a suggestion exempts.
+func overridesOf(s *suggest.Suggestion, length, unit string) string {
+	var b strings.Builder
+	for _, e := range s.Exempt {
+		var values []string
+		for _, p := range e.Key {
+			if !utf8.ValidString(p.Value) || strings.ContainsFunc(p.Value, unicode.IsControl) {
+				continue // such a value has no notation in the file
+			}
+			values = append(values, p.Name+": "+strconv.Quote(p.Value))
+		}
+		if len(values) < len(e.Key) {
+			continue
+		}
+		if b.Len() == 0 {
+			b.WriteString("    overrides:\n")
+		}
+		limit := number(e.Limit)
+		if unit != "" {
+			limit += " " + unit
+		}
+		fmt.Fprintf(&b, "      - for: {%s}\n        limit: %s per %s\n        until: forever\n"+
+			"        why: It runs in the same hours of several days, as a batch does. Is it your own?\n",
+			strings.Join(values, ", "), limit, length)
+	}
+	return b.String()
+}
 
 // writeDraft writes the best suggestion to the file of --write.
 func (o *suggestOptions) writeDraft(messages io.Writer, r *suggest.Result, logs []string) error {
@@ -462,7 +491,7 @@ func (o *suggestOptions) writeDraft(messages io.Writer, r *suggest.Result, logs 
 	}
 	f, err := os.OpenFile(o.write, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err == nil {
-		_, err = fmt.Fprintf(f, draft, o.name, answer.Printable([]byte(about)), s.Line, s.Limit, strings.Join(key, ", "), w.Length, s.Limit-1, keys)
+		_, err = fmt.Fprintf(f, draft, o.name, answer.Printable([]byte(about)), s.Line, s.Limit, strings.Join(key, ", "), w.Length, s.Limit-1, keys, overridesOf(s, w.Length, r.Unit))
 		err = cmp.Or(err, f.Close())
 	}
 	if err != nil {

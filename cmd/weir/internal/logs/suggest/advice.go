@@ -68,6 +68,12 @@ func (r *requests) advise(result *Result, keys []profile, m *measured, effects [
 	w := &result.Windows[result.Best]
 	s := &w.Suggested
 	s.Certainty = Sure
+	switch {
+	case s.Basis == Few:
+		s.Certainty = Unknown
+	case s.hours > 0:
+		s.Certainty = Likely
+	}
 	add := func(class Class, one, many string) []advised {
 		all := r.keysOfClass(keys, class, m.window)
 		if len(all) == 0 {
@@ -95,22 +101,37 @@ func (r *requests) advise(result *Result, keys []profile, m *measured, effects [
 	}
 	last := func() *Advice { return &result.Advice[len(result.Advice)-1] }
 	add(Even, "sends alike in each minute, without the pauses of people", "send alike in each minute, without the pauses of people")
-	add(Sleepless, "is steady through hours in which people sleep", "are steady through hours in which people sleep")
-	if apart := add(Apart, "is far above all others, by size alone", "are far above all others, by size alone"); apart != nil {
+	if add(Sleepless, "is steady through hours in which people sleep", "are steady through hours in which people sleep") != nil {
+		last().Text += "; a monitor of your own is too, and needs an override"
+	}
+	if d.apartKeys > 0 {
 		s.Certainty = Likely
+	}
+	if add(Apart, "is far above all others, by size alone", "are far above all others, by size alone") != nil {
 		last().Text += "; a busy client is possible, so look at its requests first"
 	}
 	if crowd := add(Crowd, "may be many people", "may each be many people"); crowd != nil {
-		last().Text += r.crowdText(crowd[0].key) + "; the limit spares it" + m.override(crowd[0].peak, result, w)
-		if !r.hasAgents {
+		spared := "; the limit spares them"
+		if len(crowd) == 1 {
+			spared = "; the limit spares it" + m.override(crowd[0].peak, result, w)
+		}
+		last().Text += r.crowdText(crowd[0].key) + spared
+		if s.Basis != Gap && distinct(r.traits[crowd[0].key].agents) < crowdAgents {
 			s.Certainty = Unknown
 		}
 	}
 	if batch := add(Batch, "runs in the same hours of several days", "run in the same hours of several days"); batch != nil {
 		plan := m.above(m.batch, Spare).Limit
-		last().Text += fmt.Sprintf("; if they are batches of your own, a plan of %s per %s spares them, and otherwise the limit stops them",
-			grouped(plan), answer.Span(w.Window))
+		if m.batch <= s.Limit {
+			last().Text += "; the limit spares such batches"
+		} else {
+			last().Text += fmt.Sprintf("; for batches of your own a plan of %s per %s is right, and others are stopped by the limit",
+				grouped(plan), answer.Span(w.Window))
+		}
 		for _, k := range batch {
+			if k.peak <= s.Limit {
+				continue
+			}
 			s.Exempt = append(s.Exempt, Exempt{named(k.key), k.peak, plan})
 		}
 	}
@@ -124,8 +145,11 @@ func (r *requests) advise(result *Result, keys []profile, m *measured, effects [
 // crowdText returns the reasons why a key may be many people.
 func (r *requests) crowdText(key uint32) string {
 	t := &r.traits[key]
-	if t.agents == 0 {
+	switch n := distinct(t.agents); {
+	case n == 0:
 		return " (its minutes differ and it pauses), or one busy client: the log has no user agent, so it cannot show which"
+	case n < crowdAgents:
+		return fmt.Sprintf(" with one browser (its minutes differ and it pauses), or one busy client: %s cannot show which", counted(int64(n), "user agent", "user agents"))
 	}
 	text := fmt.Sprintf(" (about %d user agents", distinct(t.agents))
 	if t.paths != 0 {
@@ -161,27 +185,31 @@ func headline(r *Result, w *Window, d *detail, swarm *Advice) string {
 	if swarm != nil {
 		return swarm.Text
 	}
+	n, others := d.ordinary(), "no other"
+	if left := s.KeysDenied - d.scriptKeys - d.batchKeys; left > 0 {
+		others = counted(left, "other", "others")
+	}
+	text := ""
+	switch {
+	case s.hours > 0:
+		text = fmt.Sprintf("%s in all denies requests in %s that stand apart, and in no other hour", line, counted(s.hours, "hour", "hours"))
+	case s.Basis == Gap:
+		text = fmt.Sprintf("%s stops %s and %s", line, counted(d.scriptKeys, "client", "clients"), others)
+	case s.Basis == Few:
+		text = fmt.Sprintf("too little to advise: %s spares all clients of this log", line)
+	case s.KeysDenied == d.batchKeys:
+		text = fmt.Sprintf("no client stands apart: %s spares all of them", line)
+	default:
+		text = fmt.Sprintf("no client stands apart: %s spares all but %s", line, counted(s.KeysDenied-d.batchKeys, "of them", "of them"))
+	}
+	if n*100 > r.Requests && s.hours == 0 {
+		text = fmt.Sprintf("warning: %s denies %s of all requests, sent by clients that are no scripts", line, percentOf(n, r.Requests))
+	}
 	if d.batch > 0 {
-		return fmt.Sprintf("%s, with a plan for %s: without it the limit denies %s of all requests, which may be batches of your own",
-			line, counted(d.batchKeys, "key", "keys"), percentOf(d.batch, r.Requests))
+		text += fmt.Sprintf(", with a plan for %s: without it the limit denies %s of all requests, which may be batches of your own",
+			counted(d.batchKeys, "key", "keys"), percentOf(d.batch, r.Requests))
 	}
-	if n := d.ordinary(); n > 0 && n*100 > r.Requests {
-		return fmt.Sprintf("warning: %s denies %s of the requests of clients that are no scripts", line, percentOf(n, r.Requests))
-	}
-	switch s.Basis {
-	case Gap:
-		others := "no other"
-		if n := s.KeysDenied - d.scriptKeys; n > 0 {
-			others = counted(n, "other", "others")
-		}
-		return fmt.Sprintf("%s stops %s and %s", line, counted(d.scriptKeys, "client", "clients"), others)
-	case Spare:
-		if s.KeysDenied == 0 {
-			return fmt.Sprintf("no client stands apart: %s spares all of them", line)
-		}
-		return fmt.Sprintf("no client stands apart: %s spares all but %s", line, counted(s.KeysDenied, "of them", "of them"))
-	}
-	return fmt.Sprintf("too little to advise: %s spares all clients of this log", line)
+	return text
 }
 
 // The bounds of a swarm.

@@ -82,6 +82,7 @@ type effect struct {
 
 	scripts, scriptKeys int64 // of keys that are scripts: denied requests, and keys with one
 	batch, batchKeys    int64 // of batches
+	apartKeys           int64 // keys that size alone shows
 }
 
 func newEffect(window, limit int64, slots *replay.Slots) effect {
@@ -96,6 +97,9 @@ func (e *effect) count(class Class, n int64) {
 	switch {
 	case class.isScript():
 		e.scripts, e.scriptKeys = e.scripts+n, e.scriptKeys+1
+		if class == Apart {
+			e.apartKeys++
+		}
 	case class == Batch:
 		e.batch, e.batchKeys = e.batch+n, e.batchKeys+1
 	}

@@ -117,6 +117,41 @@ func (m *measured) choose(effects []effect, r *Result, o *Options) Suggestion {
 	return s
 }
 
+// chooseInAll returns the suggested limit for all requests together. Hours take the place of keys:
+// a limit lies above those of most hours, if few hours are far above them.
+func (r *requests) chooseInAll(m *measured) Suggestion {
+	var h history
+	h.reset(m.window, math.MaxInt64)
+	tile := max(hour, m.window)
+	peakOf, last := map[int64]int64{}, int64(math.MinInt64)
+	for _, one := range r.requestsOf(0, nil) {
+		if one.at/tile != last {
+			last = one.at / tile
+			h.reset(m.window, math.MaxInt64) // an hour does not count the end of the one before
+		}
+		h.allow(one)
+		peakOf[one.at/tile] = max(peakOf[one.at/tile], h.used)
+	}
+	hours := histogram{}
+	for _, peak := range peakOf {
+		hours[peak]++
+	}
+	peaks := hours.peaks()
+	base := apart(peaks, true)
+	if len(peakOf) < fewKeys || base == largest(peaks) {
+		return m.above(largest(peaks), Few)
+	}
+	s := Suggestion{floor: base, Basis: Gap}
+	for _, p := range peaks {
+		if p.Peak > base {
+			s.hours += p.Keys
+		}
+	}
+	s.others = int64(len(peakOf)) - s.hours
+	s.Limit = roundAbove(base+1, base+max(1, base/2))
+	return s
+}
+
 // next returns the least peak above another one, or the bound of a limit.
 func (m *measured) next(peak int64) int64 {
 	for _, p := range m.peaks {
@@ -244,6 +279,9 @@ func why(w *Window, r *Result, o *Options) string {
 	s := &w.Suggested
 	var b strings.Builder
 	switch {
+	case s.hours > 0:
+		fmt.Fprintf(&b, "%s at most %s in the fullest %s, and %s more", counted(s.others, "hour has", "hours have"),
+			grouped(s.floor), span, counted(s.hours, "has", "have"))
 	case s.Basis == Gap:
 		stand := "keys stand"
 		if s.KeysDenied == 1 {

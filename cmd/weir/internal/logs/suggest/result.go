@@ -92,6 +92,8 @@ type Suggestion struct {
 	floor int64 // the peak that it spares with headroom
 
 	scripts int64 // denied requests of scripts
+	hours   int64 // of a limit for all requests together: the hours above it, with a gap below them
+	others  int64 // the other hours with requests
 }
 
 // Basis is the ground of a suggestion.

@@ -225,8 +225,8 @@ func (r *requests) classify() (all []profile) {
 		case even(p):
 			p.class = Even
 		case !b.isFar(p):
-		case !hasAgents && p.hours >= crowdHours && p.load() < evenLoad:
-			p.class = Crowd // nothing else shows the difference
+		case p.hours >= crowdHours && p.load() < evenLoad && b.isWide(p):
+			p.class = Crowd // one busy client or many: nothing else shows the difference
 		default:
 			p.class = Apart
 		}
@@ -244,6 +244,10 @@ func (b *bases) isFar(p *profile) bool {
 	}
 	return false
 }
+
+// isWide reports whether a key is far above all others only over hours or days, as a crowd is whose
+// members come one after another.
+func (b *bases) isWide(p *profile) bool { return int64(p.peaks[0]) <= b[0] }
 
 // signs returns a rule that holds for no key if it would hold for more than most: it is then the
 // way of all clients of this log.

@@ -94,6 +94,9 @@ func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
 	choices := make([]Suggestion, len(all))
 	for i, m := range all {
 		choices[i] = m.choose(effects[i], result, o)
+		if len(result.Dimensions) == 0 {
+			choices[i] = r.chooseInAll(m)
+		}
 	}
 	named := func(key uint32) replay.Key { return source.Named(r.keys.Text(int(key))) }
 	details := r.describe(all, choices, keys)
