@@ -24,7 +24,7 @@ export GOFLAGS := -trimpath $(filter-out -trimpath,$(GOFLAGS))
 RUNTESTS = GO=$(GO) $(GO) run ./internal/testkit/runtests
 
 .DEFAULT_GOAL := help
-.PHONY: help run build quick test check tools lint test-table fuzz vuln sbom pin-images attack conformance conformance-redis conformance-disk drift hammer test-faults kills images mutants mutants-redis bench test-integrations soak
+.PHONY: help run build quick test check tools lint test-table fuzz vuln sbom pin-images attack conformance conformance-redis conformance-disk drift hammer test-faults kills images mutants mutants-redis bench test-integrations soak advice
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +113,10 @@ soak: ## Send requests of every protocol for SOAK (30m); memory and goroutines m
 
 attack: ## Attack weir serve on every listener for ATTACK (10m) beside honest callers; exits 1 if a goal is missed.
 	cd bench && $(GO) run ./attack -for $(ATTACK)
+
+advice: SHAPES = 100
+advice: ## Compare the advice of weir suggest with that of an expert on SHAPES (100) logs of each of six shapes (three minutes).
+	$(GO) test ./cmd/weir/internal/logs/suggest -run '^TestAdviceOfSixShapes$$' -count 1 -timeout 0 -v -args -shapes $(SHAPES)
 
 bench: ## Measure Weir and its peers: bench/results.csv and its page, RESULTS.md; then print the README's figures that differ (45 minutes).
 	cd bench && $(GO) run ./all
