@@ -252,9 +252,14 @@ func isBracketTime(b []byte) bool {
 		return false
 	}
 	for i, c := range []byte(shape) {
-		isDigit := '0' <= b[i] && b[i] <= '9'
-		isLetter := 'A' <= b[i]&^0x20 && b[i]&^0x20 <= 'Z'
-		if c == '0' && !isDigit || c|0x20 == 'a' && !isLetter || c < '0' && b[i] != c || c == ':' && b[i] != c {
+		fits := b[i] == c
+		switch c {
+		case '0':
+			fits = '0' <= b[i] && b[i] <= '9'
+		case 'A', 'a':
+			fits = 'A' <= b[i]&^0x20 && b[i]&^0x20 <= 'Z'
+		}
+		if !fits {
 			return false
 		}
 	}

@@ -130,23 +130,28 @@ func (b *ballot) result(sample []byte, lines [][]byte) (Format, error) {
 	case b.votes[best] > b.votes[second]:
 		return best, nil
 	case best != "":
-		return "", problem(fmt.Sprintf("%d of the first %d lines have the format %s, and as many %s; name one with the format option",
-			b.votes[best], len(lines), best, second))
+		return "", problem(fmt.Sprintf("%d of the first %d lines have the format %s, and as many %s; "+
+			"name one with the format option", b.votes[best], len(lines), best, second))
 	case isUTF16(sample):
 		return "", problem("the file is UTF-16; convert it, as by iconv -f UTF-16 -t UTF-8")
 	case bytes.IndexByte(sample, 0) >= 0:
-		return "", problem("the file is binary: it has zero bytes; give the log itself, or the log compressed by gzip or zstd")
+		return "", problem("the file is binary: it has zero bytes; " +
+			"give the log itself, or the log compressed by gzip or zstd")
 	case b.noZone > 0:
-		return "", problem(fmt.Sprintf("%d of the first %d lines have a time, and none a zone; a guess could be wrong by hours; log it with an offset, such as time_iso8601 of nginx, or name the zone with --log-zone",
-			b.noZone, len(lines)))
+		return "", problem(fmt.Sprintf("%d of the first %d lines have a time, and none a zone; "+
+			"a guess could be wrong by hours; log it with an offset, such as time_iso8601 of nginx, "+
+			"or name the zone with --log-zone", b.noZone, len(lines)))
 	case b.untimed > 0 && b.timed == 0:
 		name := b.timeName
 		if name == "" {
 			name = "NAME"
 		}
-		return "", problem(fmt.Sprintf("the objects have no time by a known name; map the name of its member with --field time=%s; the first line is %q", name, first))
+		return "", problem(fmt.Sprintf("the objects have no time by a known name; "+
+			"map the name of its member with --field time=%s; the first line is %q", name, first))
 	case b.timed > 0:
-		return "", problem(fmt.Sprintf("%d of the first %d lines have a time, and none has an address as its client or a status of three digits; the first line is %q; if it is an access log, name the format, and map the client with --field remote_addr=NAME",
+		return "", problem(fmt.Sprintf("%d of the first %d lines have a time, "+
+			"and none has an address as its client or a status of three digits; the first line is %q; "+
+			"if it is an access log, name the format, and map the client with --field remote_addr=NAME",
 			b.timed, len(lines), first))
 	}
 	return "", problem(fmt.Sprintf("no format fits the first line, %q%s; name one with the format option: %s",
@@ -184,7 +189,8 @@ func isUTF16(sample []byte) bool {
 		}
 	}
 	half := len(sample) / 2
-	return half > 1 && (zeros[0] == 0 && zeros[1]*10 >= half*9 || zeros[1] == 0 && zeros[0]*10 >= half*9)
+	isOne := zeros[0] == 0 || zeros[1] == 0
+	return half > 1 && isOne && (zeros[0]+zeros[1])*10 >= half*9
 }
 
 // isAccess reports whether a line that was read is an access: the client is an address, the
@@ -215,8 +221,12 @@ const year1990 = 631_152_000 * micro
 func (r *row) timeMember() string {
 	for _, v := range r.values {
 		name := strings.ToLower(string(v.path))
-		isNamed := strings.Contains(name, "time") || strings.Contains(name, "date") || strings.HasSuffix(name, "at")
-		if at, err := parseInstant(v.text); isNamed && (err == nil && at >= year1990 || err == errNoZone) {
+		isNamed := strings.Contains(name, "time") || strings.Contains(name, "date") ||
+			strings.HasSuffix(name, "at")
+		if !isNamed {
+			continue
+		}
+		if at, err := parseInstant(v.text); err == errNoZone || err == nil && at >= year1990 {
 			return string(v.path)
 		}
 	}

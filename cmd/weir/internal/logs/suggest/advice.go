@@ -3,7 +3,6 @@ package suggest
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -100,14 +99,17 @@ func (r *requests) advise(result *Result, keys []profile, m *measured, effects [
 		return all
 	}
 	last := func() *Advice { return &result.Advice[len(result.Advice)-1] }
-	add(Even, "sends alike in each minute, without the pauses of people", "send alike in each minute, without the pauses of people")
-	if add(Sleepless, "is steady through hours in which people sleep", "are steady through hours in which people sleep") != nil {
+	const alike = " alike in each minute, without the pauses of people"
+	add(Even, "sends"+alike, "send"+alike)
+	const awake = " steady through hours in which people sleep"
+	if add(Sleepless, "is"+awake, "are"+awake) != nil {
 		last().Text += "; a monitor of your own is too, and needs an override"
 	}
 	if d.apartKeys > 0 {
 		s.Certainty = Likely
 	}
-	if add(Apart, "is far above all others, by size alone", "are far above all others, by size alone") != nil {
+	const above = " far above all others, by size alone"
+	if add(Apart, "is"+above, "are"+above) != nil {
 		last().Text += "; a busy client is possible, so look at its requests first"
 	}
 	if crowd := add(Crowd, "may be many people", "may each be many people"); crowd != nil {
@@ -120,7 +122,8 @@ func (r *requests) advise(result *Result, keys []profile, m *measured, effects [
 			s.Certainty = Unknown
 		}
 	}
-	if batch := add(Batch, "runs in the same hours of several days", "run in the same hours of several days"); batch != nil {
+	const nightly = " in the same hours of several days"
+	if batch := add(Batch, "runs"+nightly, "run"+nightly); batch != nil {
 		plan := m.above(m.batch, Spare).Limit
 		if m.batch <= s.Limit {
 			last().Text += "; the limit spares such batches"
@@ -149,7 +152,8 @@ func (r *requests) crowdText(key uint32) string {
 	case n == 0:
 		return " (its minutes differ and it pauses), or one busy client: the log has no user agent, so it cannot show which"
 	case n < crowdAgents:
-		return fmt.Sprintf(" with one browser (its minutes differ and it pauses), or one busy client: %s cannot show which", counted(int64(n), "user agent", "user agents"))
+		return fmt.Sprintf(" with one browser (its minutes differ and it pauses), or one busy client: "+
+			"%s cannot show which", counted(int64(n), "user agent", "user agents"))
 	}
 	text := fmt.Sprintf(" (about %d user agents", distinct(t.agents))
 	if t.paths != 0 {
@@ -192,7 +196,8 @@ func headline(r *Result, w *Window, d *detail, swarm *Advice) string {
 	text := ""
 	switch {
 	case s.hours > 0:
-		text = fmt.Sprintf("%s in all denies requests in %s that stand apart, and in no other hour", line, counted(s.hours, "hour", "hours"))
+		text = fmt.Sprintf("%s in all denies requests in %s that stand apart, and in no other hour",
+			line, counted(s.hours, "hour", "hours"))
 	case s.Basis == Gap:
 		text = fmt.Sprintf("%s stops %s and %s", line, counted(d.scriptKeys, "client", "clients"), others)
 	case s.Basis == Few:
@@ -200,14 +205,16 @@ func headline(r *Result, w *Window, d *detail, swarm *Advice) string {
 	case s.KeysDenied == d.batchKeys:
 		text = fmt.Sprintf("no client stands apart: %s spares all of them", line)
 	default:
-		text = fmt.Sprintf("no client stands apart: %s spares all but %s", line, counted(s.KeysDenied-d.batchKeys, "of them", "of them"))
+		left := counted(s.KeysDenied-d.batchKeys, "of them", "of them")
+		text = fmt.Sprintf("no client stands apart: %s spares all but %s", line, left)
 	}
 	if n*100 > r.Requests && s.hours == 0 {
-		text = fmt.Sprintf("warning: %s denies %s of all requests, sent by clients that are no scripts", line, percentOf(n, r.Requests))
+		text = fmt.Sprintf("warning: %s denies %s of all requests, sent by clients that are no scripts",
+			line, percentOf(n, r.Requests))
 	}
 	if d.batch > 0 {
-		text += fmt.Sprintf(", with a plan for %s: without it the limit denies %s of all requests, which may be batches of your own",
-			counted(d.batchKeys, "key", "keys"), percentOf(d.batch, r.Requests))
+		text += fmt.Sprintf(", with a plan for %s: without it the limit denies %s of all requests, "+
+			"which may be batches of your own", counted(d.batchKeys, "key", "keys"), percentOf(d.batch, r.Requests))
 	}
 	return text
 }
@@ -222,78 +229,96 @@ const (
 	swarmPath     = 0.9       // share of them with one path, the same
 )
 
-// swarm returns the advice on many keys that appear in one night with few requests each, which no
-// limit by this key can stop; nil if there are none.
-func (r *requests) swarm(keys []profile, result *Result) *Advice {
-	var firsts []int64 // of keys with few requests
+// lightKey is a key with few requests in one night.
+type lightKey struct {
+	key   uint32
+	first int64 // instant of its first request
+}
+
+// lightKeys returns the keys with few requests in one night by their first requests.
+func (r *requests) lightKeys(keys []profile) (all []lightKey) {
 	var buffer []request
-	light := map[uint32]int64{}
 	for key := range keys {
 		if keys[key].requests > swarmRequests {
 			continue
 		}
 		buffer = r.requestsOf(uint32(key), buffer[:0])
 		if first, last := buffer[0].at, buffer[len(buffer)-1].at; last-first <= swarmSpan {
-			firsts = append(firsts, first)
-			light[uint32(key)] = first
+			all = append(all, lightKey{uint32(key), first})
 		}
 	}
-	slices.Sort(firsts)
-	most, from, begin := 0, int64(0), 0
-	for i, at := range firsts {
-		for firsts[begin] < at-swarmSpan {
+	slices.SortFunc(all, func(a, b lightKey) int { return cmp.Compare(a.first, b.first) })
+	return all
+}
+
+// fullestNight returns the most of sorted keys that appear within swarmSpan.
+func fullestNight(all []lightKey) (night []lightKey) {
+	begin := 0
+	for i := range all {
+		for all[begin].first < all[i].first-swarmSpan {
 			begin++
 		}
-		if n := i - begin + 1; n > most {
-			most, from = n, firsts[begin]
+		if i-begin >= len(night) {
+			night = all[begin : i+1]
 		}
 	}
-	span := max(r.slots.To-r.slots.From, 1)
-	outside := float64(len(firsts)-most) / math.Max(1, float64(span-swarmSpan)/float64(swarmSpan))
-	isOften := span > 2*swarmSpan && float64(most) < swarmRate*outside
-	if most < swarmKeys || float64(most) < swarmShare*float64(len(keys)) || isOften {
+	return night
+}
+
+// commonPath returns the number of the path to which nearly all of the keys sent all of their
+// requests; 0 if there is none.
+func (r *requests) commonPath(night []lightKey) uint32 {
+	times := map[uint32]int{}
+	for _, k := range night {
+		if t := &r.traits[k.key]; distinct(t.paths) == 1 && t.path > 0 {
+			times[t.path]++
+			if float64(times[t.path]) >= swarmPath*float64(len(night)) {
+				return t.path
+			}
+		}
+	}
+	return 0
+}
+
+// swarm returns the advice on many keys that appear in one night with few requests each, which no
+// limit by this key can stop; nil if there are none. A log that is too short to compare the night
+// with other times must show that most of the requests fail.
+func (r *requests) swarm(keys []profile, result *Result) *Advice {
+	all := r.lightKeys(keys)
+	night := fullestNight(all)
+	if len(night) < swarmKeys || float64(len(night)) < swarmShare*float64(len(keys)) {
 		return nil
 	}
-	paths, requests, failed, all, largest := map[uint32]int{}, int64(0), int64(0), 0, uint32(0)
-	for key, first := range light {
-		if first < from || first > from+swarmSpan {
-			continue
-		}
-		t := &r.traits[key]
-		all++
-		requests += int64(keys[key].requests)
-		failed += int64(t.failed)
-		largest = max(largest, keys[key].requests)
-		if distinct(t.paths) == 1 {
-			paths[t.path]++
-		}
+	requests, failed, largest := int64(0), int64(0), uint32(0)
+	for _, k := range night {
+		requests += int64(keys[k.key].requests)
+		failed += int64(r.traits[k.key].failed)
+		largest = max(largest, keys[k.key].requests)
 	}
-	path, times := uint32(0), 0
-	for p, n := range paths {
-		if n > times {
-			path, times = p, n
-		}
-	}
-	isOnePath := float64(times) >= swarmPath*float64(all)
+	mostFail := failed*2 > requests
+	nights := float64(r.slots.To-r.slots.From)/float64(swarmSpan) - 1 // the others
+	isRare := nights > 1 && float64(len(night)) >= swarmRate*float64(len(all)-len(night))/nights
+	path := r.commonPath(night)
 	hasPaths := slices.ContainsFunc(r.traits, func(t traits) bool { return t.paths != 0 })
-	if hasPaths && !isOnePath {
-		return nil // visitors come to many pages
+	if hasPaths && path == 0 || !isRare && !(nights <= 1 && mostFail) {
+		return nil // visitors come to many pages, or as often at other times
 	}
 	per := "key"
 	if len(result.Dimensions) > 0 {
 		per = strings.Join(result.Dimensions, " and ")
 	}
-	text := fmt.Sprintf("no limit per %s helps: %s of the keys appear within one night with at most %d requests each",
-		per, percentOf(int64(most), int64(len(keys))), largest)
+	text := fmt.Sprintf("no limit per %s helps: %s of the keys appear within one night with at most %s each",
+		per, percentOf(int64(len(night)), int64(len(keys))), counted(int64(largest), "request", "requests"))
 	where := ""
-	if isOnePath && int(path) < len(r.paths) && r.paths[path] != "" {
-		text += ", all to " + answer.Shown(r.paths[path])
-		where = " --where path=" + answer.Shown(r.paths[path])
+	if path > 0 {
+		shown := answer.Shown(r.paths[path])
+		text, where = text+", all to "+shown, " --where path="+shown
 	}
-	if failed*2 > requests {
+	if mostFail {
 		text += ", and most fail"
 	}
-	return &Advice{Rule: Swarm, Text: text + "; limit by account, such as --key account=FIELD, or in all: --key ''" + where, Keys: []replay.Key{}}
+	text += "; limit by account, such as --key account=FIELD, or in all: --key ''" + where
+	return &Advice{Rule: Swarm, Text: text, Keys: []replay.Key{}}
 }
 
 // keyText returns a key such as ip=192.0.2.7.

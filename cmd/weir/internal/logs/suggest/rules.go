@@ -206,7 +206,8 @@ func (r *requests) classify() (all []profile) {
 		rest := histogram{}
 		for key := range all {
 			p := &all[key]
-			if !even(p) && !sleepless(p) && !batch(p) && !(isCrowd(key) && crowds <= most) {
+			isSigned := even(p) || sleepless(p) || batch(p)
+			if !isSigned && (crowds > most || !isCrowd(key)) {
 				rest[int64(p.peaks[i])]++
 			}
 		}
