@@ -48,15 +48,14 @@ func detect(sample []byte, o Options) (Format, error) {
 
 // ballot counts the lines that fit formats.
 type ballot struct {
-	options   Options
-	parsers   map[Format]*parser
-	row       row
-	votes     map[Format]int
-	noZone    int    // lines with a time without a zone
-	timed     int    // lines with a time, and without a client and a status
-	untimed   int    // objects without a time
-	timeName  string // a member of one of them that is a time
-	incorrect string // why the first line that is no access is none; "" = its time is not readable
+	options  Options
+	parsers  map[Format]*parser
+	row      row
+	votes    map[Format]int
+	noZone   int    // lines with a time without a zone
+	timed    int    // lines with a time, and without a client and a status
+	untimed  int    // objects without a time
+	timeName string // a member of one of them that is a time
 }
 
 func newBallot(o Options) *ballot {

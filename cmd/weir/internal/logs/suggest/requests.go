@@ -92,23 +92,29 @@ func (r *requests) note(agent, path, status []byte) {
 		setBit(&t.agents, agent)
 	}
 	if path != nil {
-		number, known := r.pathOf[string(path)]
-		if !known && len(r.paths) < maxPaths {
-			if r.pathOf == nil {
-				r.pathOf, r.paths = map[string]uint32{}, []string{""}
-			}
-			number = uint32(len(r.paths))
-			r.paths = append(r.paths, string(path))
-			r.pathOf[r.paths[number]] = number
-		}
 		if t.paths == 0 {
-			t.path = number
+			t.path = r.numberOf(path)
 		}
 		setBit(&t.paths, path)
 	}
 	if len(status) > 0 && status[0] == '4' {
 		t.failed++
 	}
+}
+
+// numberOf returns the number of a path, 0 if there are too many others.
+func (r *requests) numberOf(path []byte) uint32 {
+	number, known := r.pathOf[string(path)]
+	if known || len(r.paths) == maxPaths {
+		return number
+	}
+	if r.pathOf == nil {
+		r.pathOf, r.paths = map[string]uint32{}, []string{""}
+	}
+	number = uint32(len(r.paths))
+	r.paths = append(r.paths, string(path))
+	r.pathOf[r.paths[number]] = number
+	return number
 }
 
 // eachKey calls visit for each key with its requests by time. The requests are valid until visit

@@ -87,15 +87,23 @@ func (p *profile) isSleepless() bool {
 // isBatch reports whether an even key runs in the same hours of several days, and not between.
 func (p *profile) isBatch() bool { return p.isEven() && p.runs >= 2 && p.busy <= batchHours }
 
-// profileOf returns the profile of a key.
-func (h *history) profileOf(requests []request) (p profile) {
+// fullest returns the largest number of sorted requests in any window (R3).
+func fullest(requests []request, window int64) (most int) {
+	first := 0
+	for i := range requests {
+		for requests[first].at <= requests[i].at-window {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
+}
+
+// profileOf returns the profile of a key by its sorted requests.
+func profileOf(requests []request) (p profile) {
 	p.requests = uint32(min(len(requests), math.MaxUint32))
 	for i, scale := range scales {
-		h.reset(scale, math.MaxInt64)
-		for _, r := range requests {
-			h.allow(request{r.at, 1})
-		}
-		p.peaks[i] = uint32(h.most)
+		p.peaks[i] = uint32(fullest(requests, scale))
 	}
 	var clock [24]int64
 	minuteEnd, hourEnd := int64(math.MinInt64), int64(math.MinInt64)
@@ -182,8 +190,7 @@ func (b *bases) isHeavy(p *profile) bool {
 // classify gives each key its class.
 func (r *requests) classify() (all []profile) {
 	all = make([]profile, r.keys.Len())
-	var h history
-	r.eachKey(func(key uint32, requests []request) { all[key] = h.profileOf(requests) })
+	r.eachKey(func(key uint32, requests []request) { all[key] = profileOf(requests) })
 
 	most := int(heavyShare * float64(len(all)))
 	even := signs(all, most, (*profile).isEven)
