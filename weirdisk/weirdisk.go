@@ -83,8 +83,6 @@ type Engine struct {
 	cut    Cut
 	keeper *keeper
 
-	identity string
-
 	closing func() error   // close, once
 	stop    chan struct{}  // ends the helpers
 	helpers sync.WaitGroup // the keeper, and the syncer
@@ -266,7 +264,6 @@ func (e *Engine) start(o *config) error {
 	if err := e.keeper.resume(c); err != nil {
 		return err
 	}
-	e.identity = e.keeper.manifest.Identity
 	// A process that is killed soon after each start may never complete a snapshot beside its
 	// callers. So a snapshot that is due is completed before them.
 	if e.keeper.due() {
@@ -387,15 +384,6 @@ func (e *Engine) Err() error {
 		return nil
 	}
 	return fmt.Errorf("weirdisk: %w", err)
-}
-
-// Identity returns a random name of the directory. It stays until the directory is removed,
-// and is part of its backups.
-func (e *Engine) Identity() string {
-	if e.isZero() {
-		return ""
-	}
-	return e.identity
 }
 
 // Recovery returns the end of the log that Open has cut, with 0 Bytes if there was none.
