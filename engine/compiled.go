@@ -154,7 +154,7 @@ func (c *Compiled) Resets(names []string) (*Compiled, error) {
 	}
 	limits := slices.DeleteFunc(slices.Clone(c.Limits), isSpared)
 	if len(limits) == 0 {
-		return nil, Input("limit", "no limit of policy %q counts by all of %s; name those to reset, one or more of %q",
+		return nil, Input("limit", "no limit of policy %q counts by all of %s; name one or more of %q",
 			c.Name, c.describeDimensions(), c.LimitNames())
 	}
 	if len(limits) == len(c.Limits) {
@@ -176,7 +176,7 @@ func (c *Compiled) ResetHint(has func(l *Limit) bool) string {
 	if names == nil {
 		return ""
 	}
-	return fmt.Sprintf("; or name the limits to reset that count by fewer values: %q", names)
+	return fmt.Sprintf("; or name limits that count by fewer values: %q", names)
 }
 
 // only returns rules with some limits of c, and with the dimensions that these count by.

@@ -93,7 +93,7 @@ func TestResets(t *testing.T) {
 	for says, names := range map[string][]string{
 		`no limit "usr"; use one of ["user" "app"]`: {"user", "usr"},
 		`no limit ""; use one of ["user" "app"]`:    {""},
-		`no limit of policy "apart" counts by all of ["user" "app"]; name those to reset, one or more of ["user" "app"]`: nil,
+		`no limit of policy "apart" counts by all of ["user" "app"]; name one or more of ["user" "app"]`: nil,
 	} {
 		assert.Err(apart.Resets(names))(t, &InputError{Field: "limit"}, says)
 	}

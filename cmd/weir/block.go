@@ -32,8 +32,12 @@ func (o *blockOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if !cmd.Flags().Changed("for") || o.time < 0 || o.time%time.Millisecond != 0 {
-		return usage("write one such as --for 10m, and --for 0 to end blocks", "--for must be 0 or more whole milliseconds")
+	const next = "write one such as --for 10m, and --for 0 to end blocks"
+	if !cmd.Flags().Changed("for") {
+		return usage(next, "--for is missing")
+	}
+	if o.time < 0 || o.time%time.Millisecond != 0 {
+		return usage(next, "--for must be 0 or more whole milliseconds, not %v", o.time)
 	}
 	client, err := o.server.newClient(requestTimeout)
 	if err != nil {

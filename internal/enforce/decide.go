@@ -171,7 +171,7 @@ func (r *Rule) resetTarget(values []Pair, limits []string, asWritten bool) (Targ
 	for _, name := range rules.Dimensions {
 		i := slices.IndexFunc(values, func(v Pair) bool { return v.Name == name })
 		if i < 0 {
-			return Target{}, engine.Input("key", "a reset of %q needs a value for %q", rules.LimitNames(), name)
+			return Target{}, engine.Input("key", "the limits %q need a value for %q", rules.LimitNames(), name)
 		}
 		value, err := r.Unify(slices.Index(r.Compiled.Dimensions, name), values[i].Value)
 		if err != nil && !asWritten {

@@ -153,13 +153,13 @@ func TestBadResets(t *testing.T) {
 	}{
 		{r, "tennant=a user=u", nil, &weir.InputError{Field: "key"}, `no dimension "tennant"; it counts by ["tenant" "user"]`},
 		{r, "tennant=a", []string{"tokens"}, &weir.InputError{Field: "key"}, `no dimension "tennant"; it counts by ["tenant" "user"]`},
-		{r, "tenant=a", nil, &weir.InputError{Field: "key"}, `needs a value for "user"; it counts by ["tenant" "user"]; or name the limits to reset that count by fewer values: ["tokens"]`},
+		{r, "tenant=a", nil, &weir.InputError{Field: "key"}, `needs a value for "user"; it counts by ["tenant" "user"]; or name limits that count by fewer values: ["tokens"]`},
 		{r, "tenant=a", []string{"token"}, &weir.InputError{Field: "limit"}, `no limit "token"; use one of ["requests" "tokens"]`},
 		{r, "tenant=a", []string{""}, &weir.InputError{Field: "limit"}, `no limit ""; use one of`},
-		{r, "user=u", []string{"tokens"}, &weir.InputError{Field: "key"}, `a reset of ["tokens"] needs a value for "tenant"`},
+		{r, "user=u", []string{"tokens"}, &weir.InputError{Field: "key"}, `the limits ["tokens"] need a value for "tenant"`},
 		{r, "tenant=", []string{"tokens"}, &weir.InputError{Field: "key"}, `the value of "tenant" is empty`},
-		{apart, "ip=x account=a", nil, &weir.InputError{Field: "limit"}, `name those to reset, one or more of ["account" "ip"]`},
-		{apart, "ip=x", nil, &weir.InputError{Field: "limit"}, `name those to reset, one or more of ["account" "ip"]`},
+		{apart, "ip=x account=a", nil, &weir.InputError{Field: "limit"}, `name one or more of ["account" "ip"]`},
+		{apart, "ip=x", nil, &weir.InputError{Field: "limit"}, `name one or more of ["account" "ip"]`},
 	} {
 		_, err := c.rule.ResetTarget(pairsOf(c.words), c.limits)
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
