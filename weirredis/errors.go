@@ -240,12 +240,16 @@ func hasEnded(ctx context.Context) bool {
 	return ctx.Err() != nil || ok && time.Until(deadline) <= 0
 }
 
-// otherOperation returns the error for the script's "id OPERATION UNITS": the idempotency key
-// belongs to another operation.
+// otherOperation returns the error for the script's "id OPERATION UNITS", of a reservation with
+// "reserved" behind it: the idempotency key belongs to another operation.
 func otherOperation(word string) error {
-	code, units := engine.Attempt, ""
-	fmt.Sscanf(word, "id %d %s", &code, &units) // missing parts stay empty
-	return engine.Input("id", "it names %s of %s units; give each operation an id of its own", cmp.Or(opWords[code], "an attempt"), units)
+	code, units, opens := engine.Attempt, "", ""
+	fmt.Sscanf(word, "id %d %s %s", &code, &units, &opens) // missing parts stay empty
+	named := cmp.Or(opWords[code], "an attempt")
+	if opens != "" {
+		named = "a reservation"
+	}
+	return engine.Input("id", "it names %s of %s units; give each operation an id of its own", named, units)
 }
 
 // reservationError returns the error for the script's words about a reservation (R19).

@@ -169,7 +169,7 @@ func (x *revision) planExtension(c *engine.Call, at int64) (planned bool, err er
 	units, e := x.grant.Units, x.next.Extension
 	if c.N > 0 && c.From != engine.Unknown && c.From != units {
 		if e == nil || c.From+c.N != units || c.N != e.Newest {
-			return false, engine.Input("units", "the reservation has %d units, not %d", units, c.From)
+			return false, engine.Input("units", "the reservation has %d units, not %d; extend it from that number", units, c.From)
 		}
 		c.Result = engine.Result{
 			Allowed:    true,
@@ -183,7 +183,7 @@ func (x *revision) planExtension(c *engine.Call, at int64) (planned bool, err er
 		return false, nil
 	}
 	if units+c.N > engine.MaxUnits {
-		return false, engine.Input("units", "the reservation has %d units, and %d more pass %d", units, c.N, engine.MaxUnits)
+		return false, engine.Input("units", "the reservation has %d units, and %d more pass %d; take fewer", units, c.N, engine.MaxUnits)
 	}
 	x.further = c.N
 	return true, nil

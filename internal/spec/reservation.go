@@ -170,10 +170,10 @@ func (e *Engine) extend(c *engine.Call, at int64) error {
 			r.describe(c)
 			return nil
 		}
-		return engine.Input("units", "the reservation has %d units, not %d", r.units, c.From)
+		return engine.Input("units", "the reservation has %d units, not %d; extend it from that number", r.units, c.From)
 	}
 	if r.units+c.N > engine.MaxUnits {
-		return engine.Input("units", "the reservation has %d units, and %d more pass %d", r.units, c.N, engine.MaxUnits)
+		return engine.Input("units", "the reservation has %d units, and %d more pass %d; take fewer", r.units, c.N, engine.MaxUnits)
 	}
 	taking := func(limit engine.Limit) bool {
 		return c.N > 0 && limit.Kind != engine.KindConcurrency && limit.Cost == 0

@@ -1105,7 +1105,8 @@ local function once(plan, op, flags, raw, given, n, from, k)
     if raw < ends then
       local differs = wasop ~= op or wasn ~= n or wasfrom ~= from
       if op == 0 then differs = wasop ~= op or wasn ~= n or (wasfrom > 0) ~= (from > 0) end -- the life itself may differ (R19).
-      if differs then error('weir:id ' .. wasop .. ' ' .. string.format('%.0f', wasn), 0) end
+      local opens = wasop == 0 and wasfrom > 0 and ' reserved' or ''
+      if differs then error('weir:id ' .. wasop .. ' ' .. string.format('%.0f', wasn) .. opens, 0) end
       local reservation = op == 0 and from > 0 and described(reserved(known, place)) or ''
       return encode('B', 1) .. sub(known, 24, place - 1) .. reservation
     end
