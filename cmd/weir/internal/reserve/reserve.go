@@ -165,7 +165,8 @@ func open(set *enforce.Version, via *calls.Via, text string) (p *enforce.Rule, a
 		return nil, a, name, err
 	}
 	if p, err = set.Rule(name.Policy); err != nil {
-		return nil, a, name, calls.NoPolicy(err, weir.ErrExpired, "the units of its reservations leave in their time")
+		return nil, a, name, &calls.Problem{Err: weir.ErrExpired, Detail: "no policy " + answer.Quoted(name.Policy) +
+			"; the units of its reservations leave in their time"} // a policy of a similar name is of no use
 	}
 	pairs := name.Pairs
 	if name.Plan.Name != "" && name.Plan.Name == p.PlanBy {
