@@ -19,11 +19,13 @@
 //	policy         the name of a policy; required
 //	key            dimension → value: the policy's dimensions, and the value that chooses its plan; none by default
 //	n              units, 0 … 2^51-1; default 1
-//	op             check (the default), peek, record, refund, reset or count
-//	limit          of count: the name of the limit; of reset: one limit, in place of those that count by every dimension
+//	op             check (the default), peek, record, refund, reset, count, settle, extend or block
+//	limit          of count: the name of the limit; of reset and block: one limit, in place of those that count by every dimension
 //	last_us        of count: the span, 1 … the limit's window
 //	granted_at_us  of refund: the instant of the grant, at_us of its answer
-//	id             of check, record and refund: an idempotency key of 1 … 128 bytes
+//	id             of check, record and refund: an idempotency key of 1 … 128 bytes; of settle and extend: that of the reservation
+//	ttl_us         of check with an id: the life of the reservation that it opens
+//	for_us         of block: its time, 0 ends blocks; required
 //
 // The reader is strict, because a misread trace gives wrong advice. Numbers are whole
 // (1e3 and 1.5 are errors). A repeated or unknown field, null, and text after the
@@ -41,9 +43,11 @@
 //	{"at_us":1000000,"allowed":true,"granted":1,"remaining":9,"retry_after_us":3000000,"reset_after_us":60000000,"limit":""}
 //
 // at_us is the instant of the decision. retry_after_us is -1 for never (R8). The answer
-// to a count ends with "count", that to a refund with "refunded". Their other fields,
-// and those of a reset, are the answer to a peek of 0 units right after it. After a reset of a
-// limit whose key lacks dimensions of the policy they are 0.
+// to a count ends with "count", that to a refund or a settle with "refunded", and that to an
+// extend with "added". "no_reservation":true is the answer to a settle or an extend without an
+// open reservation. The other fields of these, and those of a reset and a block, are the answer
+// to a peek of 0 units right after it. After a reset or a block of a limit whose key lacks
+// dimensions of the policy they are 0.
 //
 // Members for the rest of the policy file follow at the end: "plan", "override" with
 // why and until, "blocked_until" with the end of a block, "shadow":true with the
