@@ -91,8 +91,8 @@ func TestResets(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(c.LimitNames(), c.Limits[1].By), "[each app zone] [2 0]", "the whole, unchanged")
 	apart := Compile("apart", AllOrNothing, []string{"user", "app"}, []Limit{rolling("user", 1, 0), rolling("app", 1, 1)})
 	for says, names := range map[string][]string{
-		`no limit "usr"; use one of ["user" "app"]`: {"user", "usr"},
-		`no limit ""; use one of ["user" "app"]`:    {""},
+		`no limit "usr"; use one of ["user" "app"]`:                                                      {"user", "usr"},
+		`no limit ""; use one of ["user" "app"]`:                                                         {""},
 		`no limit of policy "apart" counts by all of ["user" "app"]; name one or more of ["user" "app"]`: nil,
 	} {
 		assert.Err(apart.Resets(names))(t, &InputError{Field: "limit"}, says)
