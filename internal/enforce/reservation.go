@@ -73,7 +73,8 @@ func micros(t time.Time) int64 {
 }
 
 // settle settles or extends a reservation, by the numbers in force (R19). A shadow allows the
-// further units of an extension.
+// further units of an extension. Where the engine denies them, the reservation is renewed without
+// them.
 func (r *Rule) settle(ctx context.Context, a *Request) (o Outcome, err error) {
 	r.chooseFor(&o, a)
 	var found engine.Reservation
@@ -92,10 +93,19 @@ func (r *Rule) settle(ctx context.Context, a *Request) (o Outcome, err error) {
 	if o.Reserved = found; err != nil || a.Op == engine.Settle {
 		return o, err
 	}
-	if o.noteBlock(); r.Shadow {
-		err = o.shadow(a, nil)
+	o.noteBlock()
+	if !r.Shadow {
+		return o, nil
 	}
-	return o, err
+	if !o.Decision.Allowed { // its life and its hold are renewed all the same
+		renewal := c
+		renewal.N, renewal.From = 0, engine.Unknown
+		if _, err = r.call(ctx, a, &renewal); err != nil {
+			return o, err
+		}
+		o.Reserved = found
+	}
+	return o, o.shadow(a, nil)
 }
 
 // Recorded returns the units that a settlement with this outcome recorded beyond the reservation

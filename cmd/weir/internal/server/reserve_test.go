@@ -209,6 +209,23 @@ func TestReservationsOfShadows(t *testing.T) {
 	`)
 }
 
+// TestExtensionsOfShadows: where a shadow would deny the further units of an extension, the hold is
+// renewed all the same.
+func TestExtensionsOfShadows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newServer(t, nil, func(c *Config) {
+			c.Policies = parsed(t, "  trial: {limits: {day: 10 per day, running: \"2 at once, for at most 30s\"}, shadow: true}\n")
+		})
+		play(t, s, `
+			POST /v1/reserve {"policy":"trial","n":2} => 200 …"reservation":"$a"…
+			sleep 20s
+			POST /v1/extend {"reservation":"$a","n":9} => 200 …"reserved":2,…
+			sleep 20s
+			POST /v1/settle {"reservation":"$a"} => 200 {"policy":"trial","reserved":2,"actual":2,"refunded":0,"recorded":0}
+		`)
+	})
+}
+
 // early is an engine whose clock is an hour ahead of this process's.
 type early struct{ engine.Engine }
 
