@@ -104,7 +104,12 @@ func isHold(l Limit) bool { return l.Kind == KindConcurrency }
 // LimitNamed returns the index in Limits of the first limit of that name, or -1. Joined rules
 // can have several limits of one name.
 func (c *Compiled) LimitNamed(name string) int {
-	return slices.IndexFunc(c.Limits, func(l Limit) bool { return l.Name == name })
+	for i := range c.Limits { // slices.IndexFunc would copy each limit
+		if c.Limits[i].Name == name {
+			return i
+		}
+	}
+	return -1
 }
 
 // Explain sets Kind, Max, Window and Used of a result to those of its Limit under these rules. A

@@ -37,10 +37,10 @@ func (req *request) mayBlock(l *limitRules) bool {
 	return false
 }
 
-// mayBegin reports whether a denial of the request may begin a block.
+// mayBegin reports whether the denial of the request may begin a block.
 func (c *claim) mayBegin() bool {
 	isAttempt := c.req.Op == engine.Attempt || c.req.Op == engine.Probe
-	return c.rules.blocks && isAttempt && c.req.N > 0
+	return !c.blocked && isAttempt && c.req.N > 0
 }
 
 // findBlock finds the block of a record in its locked shard.
@@ -63,9 +63,12 @@ func (r *record) lookAtBlock(raw, now int64) {
 	r.blocked = max(end-now, 0)
 }
 
-// insertBlocks inserts the slots of the blocks that the denial of the attempt may begin. Without
+// insertBlocks inserts the slots of the blocks that the denial of the request may begin. Without
 // room it changes nothing. done is false if the locks of the shards are needed and not held.
 func (m *Memory) insertBlocks(c *claim) (done bool, err error) {
+	if c.begins = c.mayBegin(); !c.begins {
+		return true, nil
+	}
 	for i := range c.records {
 		r := &c.records[i]
 		if r.limit.block == 0 || !c.denied(r) {

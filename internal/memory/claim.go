@@ -23,6 +23,7 @@ type claim struct {
 	locks    uint64 // shards that are locked
 	inserted bool   // a key was added
 	blocked  bool   // a block runs that the request feels (R20); it needs the locks of shards
+	begins   bool   // the request is denied and begins blocks
 }
 
 // moment is the instant of a call in a Memory. The zero moment is now.
@@ -77,29 +78,28 @@ type record struct {
 	arena *window.Arena   // with its entries
 	state window.State
 	entry window.Add // to be recorded; 0 units = the history is only read, or gives units back
-	full  bool       // the shard has no room for the key or its block
-	isNew bool       // the key was inserted
-
-	// corrected reports that h is a copy, which storeCopies can store: with a correction of the
-	// clock (R2), with another rate of a bucket (R12), or for a refund of all or none.
-	corrected bool
+	room  int64      // units that fitted before the attempt
+	wait  int64      // this limit's own wait after the decision
 
 	// For a refund: the units that it took, the end of their entry, and the cutoff.
 	took, refunded, cutoff int64
 
-	// Before the attempt:
-	room   int64 // units that fitted
-	closed bool  // the minimum interval had not passed, or a block ran
-
-	wait int64 // this limit's own wait after the decision
-
 	// The limit's block (block.go). Its slot is nil if there is none. It belongs to the claim
 	// while the shard is locked.
-	block      *keytable.Slot
-	blocked    int64 // microseconds for which it still denies
-	isNewBlock bool  // its slot was inserted and has no block yet
-	begins     bool  // this decision begins it, or gives it another end
-	redated    bool  // a corrected clock has moved its beginning to now (R2)
+	block   *keytable.Slot
+	blocked int64 // microseconds for which it still denies
+
+	// The flags share one word: each decision clears its records.
+	closed     bool // before the attempt the minimum interval had not passed, or a block ran
+	full       bool // the shard has no room for the key or its block
+	isNew      bool // the key was inserted
+	isNewBlock bool // the block's slot was inserted and has no block yet
+	begins     bool // this decision begins the block, or gives it another end
+	redated    bool // a corrected clock has moved the block's beginning to now (R2)
+
+	// corrected reports that h is a copy, which storeCopies can store: with a correction of the
+	// clock (R2), with another rate of a bucket (R12), or for a refund of all or none.
+	corrected bool
 }
 
 // noHistory is the history of a key without a slot. It is never written: recording begins
@@ -230,7 +230,7 @@ func (m *Memory) hold(c *claim) {
 	t := &m.table
 	c.locks = c.shards()
 	t.Lock(c.locks)
-	c.blocked = false
+	c.blocked, c.begins = false, false
 	if c.req.mayExceed() {
 		c.setSpare(m.spareBytes())
 	}

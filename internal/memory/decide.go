@@ -172,6 +172,7 @@ func (m *Memory) decideWithRoom(b *Rules, k *engine.Key, req *request, records [
 // are needed as well; then nothing has changed.
 func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 	switch c.req.Op {
+	case engine.Attempt: // the commonest, below
 	case engine.Block:
 		return true, m.blockHeld(c, d)
 	case engine.Settle:
@@ -203,26 +204,22 @@ func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 	case mode == engine.CountDenied && !c.blocked:
 		units = req.N
 	}
-	begins := granted == 0 && !c.blocked && c.mayBegin()
-	done = true
-	if begins {
-		done, err = m.insertBlocks(c)
+	if c.rules.blocks && granted == 0 {
+		if done, err = m.insertBlocks(c); !done || err != nil {
+			return done, m.abandon(c, err)
+		}
 	}
 	switch {
-	case !done || err != nil:
 	case units > 0:
-		done, err = m.record(c, units, granted == 0)
+		if done, err = m.record(c, units, granted == 0); !done || err != nil {
+			return done, m.abandon(c, err)
+		}
 	case req.Op == engine.Attempt && req.N > 0:
 		m.storeCorrections(c) // a denial stores these and a block, and nothing else
 	}
-	if !done || err != nil {
-		m.removeNewBlocks(c)
-		m.release(c)
-		return done, err
-	}
 	d.Granted, d.Allowed = granted, full || granted > 0
-	c.answer(full, begins, d)
-	if units > 0 && req.once != nil {
+	c.answer(full, d)
+	if req.once != nil && units > 0 {
 		req.once.remember(d)
 	}
 	if c.locks != 0 { // otherwise no key has a block
@@ -237,6 +234,14 @@ func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 	}
 	m.unlockShards(c)
 	return true, nil
+}
+
+// abandon removes the blocks that a decision has inserted, releases the records, and returns the
+// error of the decision.
+func (m *Memory) abandon(c *claim, err error) error {
+	m.removeNewBlocks(c)
+	m.release(c)
+	return err
 }
 
 // look reads the history before a decision.
@@ -271,9 +276,9 @@ func (m *Memory) report(c *claim, units int64) {
 	r.send()
 }
 
-// answer completes the decision from the histories as they are now (R8). With begins the limits
-// that denied it begin their blocks (R20).
-func (c *claim) answer(full, begins bool, d *engine.Result) {
+// answer completes the decision from the histories as they are now (R8). The limits that denied
+// it begin their blocks, if c.begins (R20).
+func (c *claim) answer(full bool, d *engine.Result) {
 	req, now, records := c.req, c.now, c.records
 	var wait, reset int64
 	remaining := int64(window.Forever)
@@ -293,9 +298,9 @@ func (c *claim) answer(full, begins bool, d *engine.Result) {
 		d.Limit = c.tightest().limit.described.Name
 	default:
 		d.Limit = c.denier().limit.described.Name
-	}
-	if begins {
-		c.beginBlocks()
+		if c.begins {
+			c.beginBlocks()
+		}
 	}
 	if c.blocked {
 		longest := c.longestBlock()

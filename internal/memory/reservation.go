@@ -281,7 +281,7 @@ func (m *Memory) extendHeld(c *claim, d *engine.Result) (done bool, err error) {
 	}
 	part := c.takers()
 	if !part.fits(n) {
-		part.answer(false, false, d)
+		part.answer(false, d)
 		m.release(c)
 		return true, nil
 	}
@@ -317,7 +317,7 @@ func (m *Memory) extendHeld(c *claim, d *engine.Result) (done bool, err error) {
 	c.addAll(false)
 	d.Allowed, d.Granted, d.At = true, n, time.UnixMicro(c.now)
 	if part = c.takers(); len(part.records) > 0 {
-		part.answer(true, false, d)
+		part.answer(true, d)
 	}
 	x.extend(c, d)
 	m.revise(c, changed)
