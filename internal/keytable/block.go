@@ -135,6 +135,9 @@ func (s *Shard) Lookup(k Key, text string) *Slot {
 	}
 }
 
+// HasBlocks reports whether a key has a block. The shard is locked.
+func (s *Shard) HasBlocks() bool { return s.blockSlots > 0 }
+
 // BlockOf returns the slot with the block of the key with that text, or nil. The shard is locked.
 func (s *Shard) BlockOf(k Key, text string) *Slot {
 	if s.blockSlots == 0 {

@@ -43,14 +43,19 @@ func (c *claim) mayBegin() bool {
 	return !c.blocked && isAttempt && c.req.N > 0
 }
 
-// findBlock finds the block of a record in its locked shard.
-func (r *record) findBlock() {
+// mayHaveBlock reports whether the record may have a block in its locked shard.
+func (r *record) mayHaveBlock() bool {
+	if r.slot == nil {
+		return r.shard.HasBlocks()
+	}
+	return r.slot.Blocked()
+}
+
+// forgetBlock clears the block of a record, as an earlier try has left it.
+func (r *record) forgetBlock() {
 	r.block, r.blocked = nil, 0
 	r.isNewBlock, r.begins = false, false
 	r.redated = false
-	if r.slot == nil || r.slot.Blocked() {
-		r.block = r.shard.BlockOf(r.key, r.text)
-	}
 }
 
 // lookAtBlock reads the block at the instant of a decision. A beginning that is ahead of the

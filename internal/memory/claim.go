@@ -22,7 +22,8 @@ type claim struct {
 	raw, now int64  // the instant as read, and that of the decision, which R2 may have moved
 	locks    uint64 // shards that are locked
 	inserted bool   // a key was added
-	blocked  bool   // a block runs that the request feels (R20); it needs the locks of shards
+	near     bool   // there may be blocks in the shards, or the request may begin one (R20)
+	blocked  bool   // a block runs that the request feels; it needs the locks of shards
 	begins   bool   // the request is denied and begins blocks
 }
 
@@ -231,6 +232,7 @@ func (m *Memory) hold(c *claim) {
 	c.locks = c.shards()
 	t.Lock(c.locks)
 	c.blocked, c.begins = false, false
+	c.near = c.req != nil && (c.rules.blocks || c.req.Op == engine.Block)
 	if c.req.mayExceed() {
 		c.setSpare(m.spareBytes())
 	}
@@ -240,10 +242,11 @@ func (m *Memory) hold(c *claim) {
 		r.h, r.arena = &noHistory, &r.shard.Arena
 		r.entry.Units, r.corrected = 0, false
 		r.full, r.isNew = false, false
+		r.forgetBlock()
 		if r.slot = r.shard.Lookup(r.key, r.text); r.slot == nil && c.req.inserts(r.limit) {
 			missing++
 		}
-		if c.req.mayBlock(r.limit) {
+		if c.near && c.req.mayBlock(r.limit) {
 			missing++
 		}
 	}
@@ -255,15 +258,20 @@ func (m *Memory) hold(c *claim) {
 	var order [engine.MaxLimits]uint8
 	for _, i := range c.order(&order) {
 		r := &c.records[i]
-		if missing > 0 { // slots may have moved
-			r.slot = r.shard.Lookup(r.key, r.text)
-		}
-		if r.slot != nil {
+		if r.slot == nil {
+			stale = true
+		} else {
+			if missing > 0 { // slots may have moved
+				r.slot = r.shard.Lookup(r.key, r.text)
+			}
 			r.slot.Lock()
 			r.h = &r.slot.History
+			stale = stale || r.h.Behind(c.raw)
 		}
-		r.findBlock()
-		stale = stale || r.isStale(c.raw)
+		if r.mayHaveBlock() {
+			r.block, c.near = r.shard.BlockOf(r.key, r.text), true
+			stale = stale || r.block == nil || r.block.Behind(c.raw)
+		}
 	}
 	if stale && !c.at.virtual() {
 		c.raw = m.now()
@@ -308,18 +316,6 @@ func (m *Memory) reserve(c *claim, n int) {
 			r.full = !r.shard.Reserve(&m.table, r.key, n)
 		}
 	}
-}
-
-// isStale reports whether a reading of the clock may be older than a change of the record: its
-// history or its block may have been removed since, or one of them is a second ahead.
-func (r *record) isStale(raw int64) bool {
-	if r.slot == nil || r.h.Behind(raw) {
-		return true
-	}
-	if r.block == nil {
-		return r.slot.Blocked()
-	}
-	return r.block.Behind(raw)
 }
 
 // adjust corrects the record's history: entries of the future count as entries of now (R2),

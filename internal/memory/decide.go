@@ -222,7 +222,7 @@ func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 	if req.once != nil && units > 0 {
 		req.once.remember(d)
 	}
-	if c.locks != 0 { // otherwise no key has a block
+	if c.near {
 		m.storeBlocks(c)
 	}
 	if m.journal != nil {
@@ -239,7 +239,9 @@ func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 // abandon removes the blocks that a decision has inserted, releases the records, and returns the
 // error of the decision.
 func (m *Memory) abandon(c *claim, err error) error {
-	m.removeNewBlocks(c)
+	if c.begins {
+		m.removeNewBlocks(c)
+	}
 	m.release(c)
 	return err
 }

@@ -390,7 +390,7 @@ func (x *revision) extend(c *claim, d *engine.Result) {
 func (m *Memory) revise(c *claim, recorded bool) {
 	x := c.req.revision
 	x.until, x.changed = max(x.operation.Until, x.next.keptUntil(c.now)), true
-	if c.locks != 0 {
+	if c.near {
 		m.storeBlocks(c)
 	}
 	if m.journal != nil {
