@@ -30,7 +30,7 @@ func TestSuggestionForTheExampleLog(t *testing.T) {
 	for _, s := range []screen{wide, {width: 390, height: 844, dark: true}} {
 		b := open(t, "file://"+name, s)
 		b.wants(map[string]string{`.tabs [aria-pressed="true"]`: "Per hour", view + "code.chosen": "400 per hour per ip"})
-		if got, n := b.text(view+"h1"), b.count(view+"tr.over"); !strings.HasPrefix(got, "5 keys stand apart with ") || n != 5 {
+		if got, n := b.text(view+"h1"), b.count(view+"tr.over"); !strings.HasPrefix(got, "400 per hour per ip stops 5 clients and no other") || n != 5 {
 			t.Errorf("the reason is %q, and %d keys are over the limit", got, n)
 		}
 		if got := b.overlaps(); len(got) > 0 {
