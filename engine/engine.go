@@ -98,7 +98,7 @@ const (
 	// extension is made once: the repetition has Replayed. Unknown is no such number.
 	Extend
 	// Block blocks the key in every limit of the rules until From microseconds from now, or until
-	// the end of a running block if that is later (R20). From is 1 … MaxBlock, or 0, which ends
+	// the end of a running block if that is later (R20). From is 1 … 400 days, or 0, which ends
 	// running blocks. It charges nothing. [Compiled.Resets] makes its rules.
 	Block
 	// Probe is a peek of N units that begins a block if it is denied (R20). It serves policies
@@ -112,9 +112,6 @@ const AllUnits int64 = -1
 
 // Unknown, as the From of an Extend, is an unknown number of units.
 const Unknown int64 = -1
-
-// MaxBlock is the longest time of a block, 400 days in microseconds.
-const MaxBlock int64 = 400 * 24 * 60 * 60 * 1_000_000
 
 // Oldest, as the From of a refund, selects the oldest entries that count: in each limit its
 // own, and as many as the units need. It serves callers that cannot name the unused grant.

@@ -29,7 +29,7 @@ type Limit struct {
 	Window      int64  // 1 ms … 400 days; for a Period the longest it usually lasts; for KindConcurrency the longest hold
 	MinInterval int64  // least time between two grants, 0 … Window
 	Cell        int64  // width of a cell, ceil(Window / Cells); 0 = exact (R9)
-	Block       int64  // for how long a denial by the limit blocks its key, 1 ms … MaxBlock; 0 = not (R20)
+	Block       int64  // for how long a denial by the limit blocks its key, 1 ms … 400 days; 0 = not (R20)
 	Cost        int64  // units an attempt takes: 0 = its own number, k = always k; -1 = none: joined rules only read the limit
 	Capacity    int64  // most units of one attempt, and of the room: the burst of a KindBucket, otherwise Max
 	By          []int  // indices into the key's values, in the order of their names; none = shared by all

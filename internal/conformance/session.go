@@ -209,7 +209,7 @@ func checkDirect(c *engine.Call, st step) error {
 		return engine.Input("instant", "%d; use 0 to %d", c.At, engine.MaxInstant)
 	case c.N > engine.MaxUnits || c.N < 0 && (st.op != opSettle || c.N != engine.AllUnits):
 		return engine.Input("units", "%d; use 0 to %d", c.N, engine.MaxUnits)
-	case c.Op == engine.Block && (c.From < 0 || c.From > engine.MaxBlock):
+	case c.Op == engine.Block && (c.From < 0 || c.From > weir.MaxWindow.Microseconds()):
 		return engine.Input("span", "%v; use 0 to 400 days", st.last)
 	}
 	return c.Rules.CheckKey(&c.Key)

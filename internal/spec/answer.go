@@ -56,7 +56,7 @@ func (v view) longer(i, j int, n int64) bool {
 	return v.alone(i).wait(n) > v.alone(j).wait(n)
 }
 
-// answer sets what a result has about the state that a decision about n units left (R8).
+// answer sets the fields of a result that describe the state after a decision about n units (R8).
 func (v view) answer(r *engine.Result, n int64) {
 	r.Remaining = v.remaining()
 	r.RetryAfter = v.wait(n)

@@ -29,7 +29,7 @@ type life struct {
 }
 
 // NewForgetful returns a Forgetful without histories. Where callers pass instants, slack is the
-// time for which it keeps what is over; R13 demands an hour.
+// time for which it keeps entries that are over; R13 demands an hour.
 func NewForgetful(slack time.Duration) *Forgetful {
 	return &Forgetful{
 		Engine: New(), slack: slack.Microseconds(),
@@ -69,7 +69,7 @@ func isRecording(c *engine.Call) bool {
 	return c.Op != engine.Reset && c.Changes()
 }
 
-// stored is what an engine has stored for a call.
+// stored is the state that an engine has stored for a call.
 type stored struct {
 	names     []string
 	histories []history
@@ -77,7 +77,7 @@ type stored struct {
 	operation operation
 }
 
-// stored returns what the engine has stored for the call.
+// stored returns the state that the engine has stored for the call.
 func (f *Forgetful) stored(c *engine.Call) stored {
 	s := stored{names: namesOf(c, c.Rules.Limits), operation: f.Engine.done[operationName(c)]}
 	for _, name := range s.names {
@@ -87,7 +87,7 @@ func (f *Forgetful) stored(c *engine.Call) stored {
 	return s
 }
 
-// note sets the lives of what a call has changed.
+// note sets the lives of the state that a call has changed.
 func (f *Forgetful) note(c *engine.Call, before, after stored) {
 	for i, name := range after.names {
 		if h := after.histories[i]; h.tried && !reflect.DeepEqual(before.histories[i], h) {
@@ -127,7 +127,7 @@ func (h history) until(limit engine.Limit) int64 {
 	return end
 }
 
-// forget forgets what is over at an instant, of callers or of the clock.
+// forget forgets the state that is over at an instant, of callers or of the clock.
 func (f *Forgetful) forget(now int64, virtual bool) {
 	if next, ok := f.next[virtual]; !ok || now < next {
 		return

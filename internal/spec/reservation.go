@@ -20,7 +20,7 @@ type reservation struct {
 	hold     int64 // the instant of the hold; -1 = none
 	ttl      int64
 	expires  int64
-	extended *engine.Result // of the newest extension with units
+	extended *engine.Result // the result of the newest extension with units; nil = none
 
 	settled    bool
 	actual     int64 // units

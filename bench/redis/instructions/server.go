@@ -45,7 +45,7 @@ func start() (*server, error) {
 	}
 	addr := free.Addr().String()
 	free.Close()
-	_, port, _ := net.SplitHostPort(addr) // of a listener
+	_, port, _ := net.SplitHostPort(addr) // never fails: a listener has made it
 	s := &server{dir: dir}
 	s.cmd = exec.Command("valgrind", "--tool=callgrind", "--separate-threads=yes", "--dump-before=echoCommand",
 		"--callgrind-out-file="+filepath.Join(dir, "dump"),

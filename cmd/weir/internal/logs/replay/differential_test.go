@@ -115,9 +115,9 @@ func reference(b []byte) (line Line, err error) {
 		case "granted_at_us":
 			line.GrantedAt = jsontest.Number(m.Value, weir.MaxInstant)
 		case "ttl_us":
-			line.TTL = jsontest.Number(m.Value, engine.MaxBlock)
+			line.TTL = jsontest.Number(m.Value, weir.MaxWindow.Microseconds())
 		case "for_us":
-			line.For = jsontest.Number(m.Value, engine.MaxBlock)
+			line.For = jsontest.Number(m.Value, weir.MaxWindow.Microseconds())
 		case "policy":
 			line.Policy = jsontest.Text(m.Value)
 		case "id":

@@ -100,8 +100,8 @@ var lineFields = [...]lineField{
 		ops: 1 << engine.Refund, next: "a refund names the instant of the grant, the at_us of its answer"},
 	{name: "id", want: "id must be a string", text: func(l *Line) *string { return &l.ID },
 		ops: 1<<engine.Settle | 1<<engine.Extend, next: "a settlement and an extension name their reservation, the id of its check"},
-	{name: "ttl_us", want: "ttl_us" + wholeNumber, number: func(l *Line) *int64 { return &l.TTL }, most: engine.MaxBlock},
-	{name: "for_us", want: "for_us" + wholeNumber, number: func(l *Line) *int64 { return &l.For }, most: engine.MaxBlock,
+	{name: "ttl_us", want: "ttl_us" + wholeNumber, number: func(l *Line) *int64 { return &l.TTL }, most: weir.MaxWindow.Microseconds()},
+	{name: "for_us", want: "for_us" + wholeNumber, number: func(l *Line) *int64 { return &l.For }, most: weir.MaxWindow.Microseconds(),
 		ops: 1 << engine.Block, next: "a block names its time in microseconds; 0 ends blocks"},
 }
 
