@@ -223,7 +223,7 @@ func (e *Engine) finish(ctx context.Context, c *engine.Call, a *answer) {
 		e.callOne(ctx, a)
 	}
 	if a.err != nil {
-		c.Fail(e.callError(ctx, a.err, c.Rules, a.faulty(a.reply.key), a.writes()))
+		c.Fail(e.callError(ctx, a.err, c, a.faulty(a.reply.key), a.writes()))
 		return
 	}
 	if !c.Given {
@@ -242,7 +242,7 @@ func (e *Engine) reset(ctx context.Context, c *engine.Call) {
 	_, err := e.eval(ctx, resetScript, keys, nil)
 	e.cache.wrote(keys...)
 	if err != nil {
-		c.Fail(e.callError(ctx, err, c.Rules, keys, true))
+		c.Fail(e.callError(ctx, err, c, keys, true))
 	}
 }
 

@@ -1,7 +1,6 @@
 package weirredis
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,10 +131,10 @@ func (e *stateError) Unwrap() []error {
 	return []error{ErrState, engine.ErrUnreadable, engine.ErrUnavailable}
 }
 
-// callError returns the error of this package for a failed call. ctx is the call's context,
-// keys are the keys of its histories, and p has its rules. writes reports whether the call could
-// have changed a history.
-func (e *Engine) callError(ctx context.Context, err error, p *engine.Compiled, keys []string, writes bool) error {
+// callError returns the error of this package for the failed call c. ctx is the call's context,
+// and keys are the keys of its histories. writes reports whether the call could have changed a
+// history.
+func (e *Engine) callError(ctx context.Context, err error, c *engine.Call, keys []string, writes bool) error {
 	var rejected ReplyError
 	if !errors.As(err, &rejected) {
 		var unsent UnsentError
@@ -157,11 +156,11 @@ func (e *Engine) callError(ctx context.Context, err error, p *engine.Compiled, k
 	_, word, ours := strings.Cut(text, "weir:")
 	switch {
 	case ours && strings.HasPrefix(word, "overflow "):
-		return overflow(word, p)
+		return overflow(word, c)
 	case ours && strings.HasPrefix(word, "id "):
-		return otherOperation(word)
+		return otherOperation(word, c)
 	case ours && !strings.HasPrefix(word, "state "):
-		return reservationError(word)
+		return reservationError(word, c)
 	case ours:
 		return &stateError{keys, describeState(word), "delete the key to begin again, or use the version of Weir that wrote it"}
 	case strings.Contains(text, "WRONGTYPE "):
@@ -172,14 +171,28 @@ func (e *Engine) callError(ctx context.Context, err error, p *engine.Compiled, k
 	return &StoreError{Address: e.address(), Err: err}
 }
 
-// overflow returns the error for the script's "overflow LIMIT UNITS".
-func overflow(word string, p *engine.Compiled) error {
-	limit, used := 0, ""
-	if _, err := fmt.Sscanf(word, "overflow %d %s", &limit, &used); err != nil || limit < 1 || limit > len(p.Limits) {
+// overflow returns the error for the script's "overflow LIMIT UNITS". A settlement above its number
+// records units that only the script knows.
+func overflow(word string, c *engine.Call) error {
+	place, used := 0, ""
+	if _, err := fmt.Sscanf(word, "overflow %d %s", &place, &used); err != nil || place < 1 || place > len(c.Rules.Limits) {
 		return fmt.Errorf("%w: %s", engine.ErrOverflow, word)
 	}
-	return fmt.Errorf("%w: limit %q holds %s units that count; with more it would pass %d; record less, or reset the key",
-		engine.ErrOverflow, p.Limits[limit-1].Name, used, most(&p.Limits[limit-1]))
+	l, further := &c.Rules.Limits[place-1], "with more it"
+	if c.Op != engine.Settle {
+		further = fmt.Sprintf("with %d more it", recorded(c, l))
+	}
+	return fmt.Errorf("%w: limit %q holds %s units that count; %s would pass %d; record less, or reset the key",
+		engine.ErrOverflow, l.Name, used, further, most(l))
+}
+
+// recorded returns the units that a call without room records in a limit (R6, R10).
+func recorded(c *engine.Call, l *engine.Limit) int64 {
+	n := l.Units(c.N)
+	if c.Rules.Mode == engine.CountDenied && l.Kind != engine.KindBucket {
+		return min(n, l.Max)
+	}
+	return n
 }
 
 // most returns the units up to which a record can bring the history of a limit.
@@ -241,26 +254,40 @@ func hasEnded(ctx context.Context) bool {
 }
 
 // otherOperation returns the error for the script's "id OPERATION UNITS", of a reservation with
-// "reserved" behind it: the idempotency key belongs to another operation.
-func otherOperation(word string) error {
-	code, units, opens := engine.Attempt, "", ""
-	fmt.Sscanf(word, "id %d %s %s", &code, &units, &opens) // missing parts stay empty
-	named := cmp.Or(opWords[code], "an attempt")
-	if opens != "" {
-		named = "a reservation"
+// "reserved" behind it: the idempotency key of c belongs to another operation.
+func otherOperation(word string, c *engine.Call) error {
+	op, units, opens := engine.Attempt, "", ""
+	fmt.Sscanf(word, "id %d %s %s", &op, &units, &opens) // missing parts stay empty
+	known := operationText(op, opens != "", units)
+	now := operationText(c.Op, c.TTL > 0, strconv.FormatInt(c.N, 10))
+	if known == now { // of a refund, whose instant the script does not report
+		known, now = known+" at one instant", now+" at another"
 	}
-	return engine.Input("id", "it names %s of %s units; give each operation an id of its own", named, units)
+	return engine.Input("id", "it names %s, and now %s; give each operation an id of its own", known, now)
 }
 
-// reservationError returns the error for the script's words about a reservation (R19).
-func reservationError(word string) error {
+// operationText returns an operation in a sentence.
+func operationText(op engine.Op, opens bool, units string) string {
+	name := opWords[op]
+	if opens {
+		name = "a reservation"
+	}
+	return name + " of " + units + " units"
+}
+
+// reservationError returns the error for the script's words about the reservation of c (R19).
+func reservationError(word string, c *engine.Call) error {
 	about, detail, _ := strings.Cut(strings.TrimSpace(word), " ")
 	about, detail = strings.TrimSpace(about), strings.TrimSpace(detail)
-	switch about {
-	case "settled":
+	switch {
+	case about == "settled" && c.Op == engine.Settle:
+		return fmt.Errorf("%w: with %s units, and now %s", engine.ErrSettled, detail, settledText(c.N))
+	case about == "settled":
 		return fmt.Errorf("%w: with %s units", engine.ErrSettled, detail)
-	case "units":
-		return engine.Input("units", "the reservation has %s units; extend it from that number, and to %d at most", detail, engine.MaxUnits)
+	case about == "units" && c.From != engine.Unknown && strconv.FormatInt(c.From, 10) != detail:
+		return engine.Input("units", "the reservation has %s units, not %d; extend it from that number", detail, c.From)
+	case about == "units":
+		return engine.Input("units", "the reservation has %s units, and %d more pass %d; take fewer", detail, c.N, engine.MaxUnits)
 	}
 	switch reason, units, _ := strings.Cut(detail, " "); reason {
 	case "life":
@@ -271,5 +298,13 @@ func reservationError(word string) error {
 	return fmt.Errorf("%w: it is unknown, or was settled more than a minute ago", engine.ErrExpired)
 }
 
-// opWords are the operations that have an idempotency key and are no attempts, in a sentence.
-var opWords = map[engine.Op]string{engine.Record: "a record", engine.Refund: "a refund"}
+// settledText returns the number of a settlement in a sentence.
+func settledText(n int64) string {
+	if n == engine.AllUnits {
+		return "all that were granted"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// opWords are the operations that have an idempotency key, in a sentence.
+var opWords = map[engine.Op]string{engine.Attempt: "an attempt", engine.Record: "a record", engine.Refund: "a refund"}

@@ -168,25 +168,25 @@ func TestErrorsOfReservations(t *testing.T) {
 	fails(settling(1), engine.ErrExpired, "it is unknown, or was settled more than a minute ago")
 	fails(extending(0, 0), engine.ErrExpired, "it is unknown")
 	r.open(t)
-	fails(engine.Call{N: 5}, engine.ErrInput, "it names a reservation of 5 units")
-	fails(opening(4, time.Minute), engine.ErrInput, "it names a reservation of 5 units")
-	fails(extending(1, 4), engine.ErrInput, "the reservation has 5 units")
-	fails(extending(engine.MaxUnits, engine.Unknown), engine.ErrInput, "the reservation has 5 units")
-	fails(settling(engine.MaxUnits), engine.ErrOverflow, "holds 5 units that count")
+	fails(engine.Call{N: 5}, engine.ErrInput, "it names a reservation of 5 units, and now an attempt of 5 units")
+	fails(opening(4, time.Minute), engine.ErrInput, "it names a reservation of 5 units, and now a reservation of 4 units")
+	fails(extending(1, 4), engine.ErrInput, "the reservation has 5 units, not 4; extend it from")
+	fails(extending(engine.MaxUnits, engine.Unknown), engine.ErrInput, "the reservation has 5 units, and 2251799813685247 more pass 2251799813685247; take fewer")
+	fails(settling(engine.MaxUnits), engine.ErrOverflow, "holds 5 units that count; with more it would pass")
 	for _, c := range []engine.Call{extending(3, 5), extending(2, 8)} {
 		if _, _, err := r.do(c); err != nil {
 			t.Fatal(err)
 		}
 	}
-	fails(extending(3, 5), engine.ErrInput, "the reservation has 10 units") // an earlier one
-	fails(extending(3, 7), engine.ErrInput, "the reservation has 10 units") // of other units
+	fails(extending(3, 5), engine.ErrInput, "the reservation has 10 units, not 5;") // an earlier one
+	fails(extending(3, 7), engine.ErrInput, "the reservation has 10 units, not 7;") // of other units
 	must.Get(do(e, engine.Call{Op: engine.Reset, Rules: r.rules, Key: weir.K("u")}))(t)
 	fails(settling(engine.AllUnits), engine.ErrExpired, "its hold has ended; settle it with a number")
 	fails(extending(0, 0), engine.ErrExpired, "its hold has ended")
 	if result, after, err := r.do(settling(10)); err != nil || result.Granted != 0 || !after.Settled {
 		t.Errorf("settled %+v, %+v, %v", result, after, err)
 	}
-	fails(settling(6), engine.ErrSettled, "with 10 units")
+	fails(settling(6), engine.ErrSettled, "with 10 units, and now 6")
 	fails(extending(0, 0), engine.ErrSettled, "with 10 units")
 
 	// The record of an operation without a time to live is no reservation.
@@ -195,7 +195,7 @@ func TestErrorsOfReservations(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails(settling(1), engine.ErrExpired, "it is unknown")
-	fails(opening(5, time.Minute), engine.ErrInput, "it names an attempt of 5 units")
+	fails(opening(5, time.Minute), engine.ErrInput, "it names an attempt of 5 units, and now a reservation of 5 units")
 }
 
 // TestForeignReservationIsNotChanged: foreign or damaged data under the key of a reservation are an
