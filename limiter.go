@@ -330,7 +330,7 @@ func (l *Limiter) selectedKeyError(
 	takes, hint := fmt.Sprintf("%q", rules.Dimensions), ""
 	switch {
 	case !named:
-		hint = l.rules.ResetHint(func(of *engine.Limit) bool { return len(of.By) == n })
+		hint = misuse.ResetHint(l.rules, func(of *engine.Limit) bool { return len(of.By) == n })
 	case len(rules.Dimensions) < len(l.rules.Dimensions):
 		takes += fmt.Sprintf(", or of all of %q", l.rules.Dimensions)
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -166,22 +165,6 @@ func (c *Compiled) Resets(names []string) (*Compiled, error) {
 		return c, nil
 	}
 	return c.only(limits), nil
-}
-
-// ResetHint returns words behind the error of a reset without names whose key lacks values: the
-// limits that count by fewer values than the policy, for which has is true. It is "" without any.
-func (c *Compiled) ResetHint(has func(l *Limit) bool) string {
-	var names []string
-	for i := range c.Limits {
-		l := &c.Limits[i]
-		if len(l.By) < len(c.Dimensions) && has(l) {
-			names = append(names, l.Name)
-		}
-	}
-	if names == nil {
-		return ""
-	}
-	return fmt.Sprintf("; or name limits that count by fewer values: %q", names)
 }
 
 // only returns rules with some limits of c, and with the dimensions that these count by.

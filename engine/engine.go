@@ -153,25 +153,6 @@ type Reservation struct {
 	Actual    int64 // if Settled, the units of the settlement
 }
 
-// Changes reports whether the call, with this result, may have changed a history.
-func (c *Call) Changes() bool {
-	switch c.Op {
-	case Attempt:
-		return c.N > 0 && (c.Result.Granted > 0 || c.Rules.Mode == CountDenied || c.Result.Blocked > 0)
-	case Record:
-		return c.N > 0
-	case Refund:
-		return c.Result.Granted > 0
-	case Probe:
-		return c.Result.Blocked > 0
-	case Settle:
-		return c.Err == nil
-	case Extend:
-		return c.Result.Allowed
-	}
-	return c.Op == Reset || c.Op == Block
-}
-
 // Fail sets the error of the call and clears its result and its states.
 func (c *Call) Fail(err error) {
 	c.Result, c.Err = Result{}, err

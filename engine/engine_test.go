@@ -209,29 +209,6 @@ func TestWords(t *testing.T) {
 	}
 }
 
-func TestChanges(t *testing.T) {
-	all, denied := byUser("p", 1), Compile("p", CountDenied, []string{"user"}, byUser("p", 1).Limits)
-	granted := Result{Granted: 1}
-	for i, c := range []struct {
-		call Call
-		want bool
-	}{
-		{Call{Rules: all, N: 1, Result: granted}, true},
-		{Call{Rules: all, N: 1}, false},
-		{Call{Rules: denied, N: 1}, true},
-		{Call{Rules: denied}, false},
-		{Call{Rules: all, Op: Peek, N: 1, Result: granted}, false},
-		{Call{Rules: all, Op: Record, N: 1}, true},
-		{Call{Rules: all, Op: Record}, false},
-		{Call{Rules: all, Op: Refund, N: 1, Result: granted}, true},
-		{Call{Rules: all, Op: Refund, N: 1}, false},
-		{Call{Rules: all, Op: Count, Result: granted}, false},
-		{Call{Rules: all, Op: Reset}, true},
-	} {
-		assert.Equal(t, c.call.Changes(), c.want, "case %d: Changes of %+v", i, c.call)
-	}
-}
-
 func TestFailClearsTheOutcome(t *testing.T) {
 	c := Call{Result: Result{Allowed: true, Granted: 3}, States: []State{{Used: 1}}}
 	if c.Fail(io.EOF); c.Err != io.EOF || c.Result != (Result{}) || c.States[0] != (State{}) {

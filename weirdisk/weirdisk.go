@@ -356,7 +356,22 @@ func changed(c *engine.Call) bool {
 		begun := func(l engine.Limit) bool { return l.Block > 0 && l.Block == rest }
 		return slices.ContainsFunc(c.Rules.Limits, begun)
 	}
-	return c.Changes()
+	return changes(c)
+}
+
+// changes reports whether a call that has not begun a block has changed a history.
+func changes(c *engine.Call) bool {
+	switch c.Op {
+	case engine.Attempt:
+		return c.N > 0 && (c.Result.Granted > 0 || c.Rules.Mode == engine.CountDenied)
+	case engine.Record:
+		return c.N > 0
+	case engine.Refund:
+		return c.Result.Granted > 0
+	case engine.Extend:
+		return c.Result.Allowed
+	}
+	return c.Op == engine.Settle || c.Op == engine.Reset || c.Op == engine.Block
 }
 
 // Len is the number of keys held, idle ones included, of blocks, and of operations with an

@@ -237,3 +237,38 @@ func TestTogetherWithALongerWindow(t *testing.T) {
 		})
 	}
 }
+
+// TestChangedCallsWaitForTheLog: a call that changed nothing does not wait.
+func TestChangedCallsWaitForTheLog(t *testing.T) {
+	rules := func(mode engine.Mode) *engine.Compiled {
+		return engine.Compile("p", mode, nil, []engine.Limit{{Name: "l", Max: 1, Window: 60_000_000, Block: 5_000_000}})
+	}
+	all, denied := rules(engine.AllOrNothing), rules(engine.CountDenied)
+	granted, begun, running := engine.Result{Granted: 1}, engine.Result{Blocked: 5 * time.Second}, engine.Result{Blocked: time.Second}
+	for i, c := range []struct {
+		call engine.Call
+		want bool
+	}{
+		{engine.Call{Rules: all, N: 1, Result: granted}, true},
+		{engine.Call{Rules: all, N: 1}, false},
+		{engine.Call{Rules: all, N: 1, Result: begun}, true},
+		{engine.Call{Rules: all, N: 1, Result: running}, false},
+		{engine.Call{Rules: denied, N: 1}, true},
+		{engine.Call{Rules: denied}, false},
+		{engine.Call{Rules: all, Op: engine.Peek, N: 1, Result: granted}, false},
+		{engine.Call{Rules: all, Op: engine.Probe, N: 1, Result: begun}, true},
+		{engine.Call{Rules: all, Op: engine.Probe, N: 1}, false},
+		{engine.Call{Rules: all, Op: engine.Record, N: 1}, true},
+		{engine.Call{Rules: all, Op: engine.Record}, false},
+		{engine.Call{Rules: all, Op: engine.Refund, N: 1, Result: granted}, true},
+		{engine.Call{Rules: all, Op: engine.Refund, N: 1}, false},
+		{engine.Call{Rules: all, Op: engine.Count, Result: granted}, false},
+		{engine.Call{Rules: all, Op: engine.Settle}, true},
+		{engine.Call{Rules: all, Op: engine.Extend, Result: engine.Result{Allowed: true}}, true},
+		{engine.Call{Rules: all, Op: engine.Extend}, false},
+		{engine.Call{Rules: all, Op: engine.Block}, true},
+		{engine.Call{Rules: all, Op: engine.Reset}, true},
+	} {
+		assert.Equal(t, changed(&c.call), c.want, "case %d: changed by %+v", i, c.call)
+	}
+}

@@ -41,7 +41,7 @@ func (p *cachingProcess) Do(ctx context.Context, calls []engine.Call) {
 	for i := range calls {
 		if c := &calls[i]; c.Err == nil {
 			p.decide(ctx, calls[i:i+1])
-			if c.Err == nil && (c.Changes() || c.Op == engine.Refund) {
+			if c.Err == nil && (spec.Changes(c) || c.Op == engine.Refund) {
 				p.ends(c)
 			}
 		}

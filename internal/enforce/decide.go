@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/misuse"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -192,7 +193,7 @@ func (r *Rule) hintReset(err error, values []Pair) error {
 	if !ok || !slices.ContainsFunc(r.Compiled.Dimensions, func(d string) bool { return !given(d) }) {
 		return err
 	}
-	hint := r.Compiled.ResetHint(func(l *engine.Limit) bool {
+	hint := misuse.ResetHint(r.Compiled, func(l *engine.Limit) bool {
 		return !slices.ContainsFunc(l.By, func(d int) bool { return !given(r.Compiled.Dimensions[d]) })
 	})
 	return engine.Input(wrong.Field, "%s%s", wrong.Problem, hint)

@@ -1,9 +1,11 @@
 // Package misuse has the errors of calls that no engine can decide: on an engine that its
-// constructor did not make, and without a context. All engines return the same ones.
+// constructor did not make, and without a context. All engines return the same ones. It also has
+// the hint of a reset with too few values, the same for limiters and policy files.
 package misuse
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/weirlimit/weir/engine"
 )
@@ -28,4 +30,20 @@ func Error(ctx context.Context, constructor string) error {
 		return ErrNoContext
 	}
 	return engine.Input("request", "the zero or nil engine decides nothing; make one with %s", constructor)
+}
+
+// ResetHint returns words behind the error of a reset without names whose key lacks values: the
+// limits that count by fewer values than the policy, for which has is true. It is "" without any.
+func ResetHint(rules *engine.Compiled, has func(l *engine.Limit) bool) string {
+	var names []string
+	for i := range rules.Limits {
+		l := &rules.Limits[i]
+		if len(l.By) < len(rules.Dimensions) && has(l) {
+			names = append(names, l.Name)
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return fmt.Sprintf("; or name limits that count by fewer values: %q", names)
 }

@@ -66,7 +66,26 @@ func isRecording(c *engine.Call) bool {
 	if c.Err != nil || c.Result.Replayed || isDenied {
 		return false
 	}
-	return c.Op != engine.Reset && c.Changes()
+	return c.Op != engine.Reset && Changes(c)
+}
+
+// Changes reports whether the call, with this result, may have changed a history.
+func Changes(c *engine.Call) bool {
+	switch c.Op {
+	case engine.Attempt:
+		return c.N > 0 && (c.Result.Granted > 0 || c.Rules.Mode == engine.CountDenied || c.Result.Blocked > 0)
+	case engine.Record:
+		return c.N > 0
+	case engine.Refund:
+		return c.Result.Granted > 0
+	case engine.Probe:
+		return c.Result.Blocked > 0
+	case engine.Settle:
+		return c.Err == nil
+	case engine.Extend:
+		return c.Result.Allowed
+	}
+	return c.Op == engine.Reset || c.Op == engine.Block
 }
 
 // stored is the state that an engine has stored for a call.
