@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/fields"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
@@ -49,7 +50,7 @@ func TestFields(t *testing.T) {
 			f := must.Get(policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  "+line)))(t)
 			l = newLimiter(t, must.Get(f.Policies[0].Policy())(t))
 		case decides:
-			got := PolicyField(l.Compiled())
+			got := fields.Policy(l.Compiled())
 			if words[0] != "policy" {
 				h := fieldsOf(t, l, from.Add(must.Get(time.ParseDuration(words[0][1:]))(t)), words[1:])
 				got = strings.Join(h["Ratelimit"], ", ")

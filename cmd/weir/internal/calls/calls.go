@@ -22,7 +22,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
-	"github.com/weirlimit/weir/weirhttp"
+	"github.com/weirlimit/weir/internal/fields"
 )
 
 // Observer joins the consumers of calls.
@@ -80,7 +80,7 @@ func Of(r *enforce.Rule) *Rule {
 // Rule returns the observer of a rule. It continues the counters of old, which may be nil, and
 // its denied keys if these have the same dimensions.
 func (o *Observer) Rule(r *enforce.Rule, old *Rule) *Rule {
-	next := &Rule{rule: r, to: o, Field: []string{weirhttp.PolicyField(r.Compiled)}}
+	next := &Rule{rule: r, to: o, Field: []string{fields.Policy(r.Compiled)}}
 	if o.Recorder != nil {
 		next.record = o.Recorder.Policy(r)
 	}

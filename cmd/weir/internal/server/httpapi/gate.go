@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/clientaddr"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/fields"
 	"github.com/weirlimit/weir/weirhttp"
 )
 
@@ -102,7 +103,7 @@ func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
 	made := weirhttp.Outcome{Outcome: weir.Outcome{Decision: o.Decision, Rules: o.Limiter.Compiled(),
 		Key: s.Key, N: s.N, States: s.States, Units: o.Units, Blocked: o.Applied.Blocked}}
 	h["RateLimit-Policy"] = fieldOf(s.to, o) // spelled as in the draft; Go's form would be Ratelimit
-	if v := made.RateLimit(); v != "" {
+	if v := fields.RateLimit(&made.Outcome); v != "" {
 		h["RateLimit"] = []string{v}
 	}
 	if made.Decision.Allowed {
@@ -116,7 +117,7 @@ func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
 		return
 	}
 	strict(h)
-	if seconds, ok := made.RetryAfter(); ok {
+	if seconds, ok := fields.RetryAfter(&made.Outcome); ok {
 		h["Retry-After"] = []string{strconv.FormatInt(seconds, 10)}
 	}
 	made.WriteProblem(w, denial)
@@ -128,7 +129,7 @@ func fieldOf(r *enforce.Rule, o *enforce.Outcome) []string {
 	if of := calls.Of(r); of != nil && compiled == r.Compiled {
 		return of.Field
 	}
-	return []string{weirhttp.PolicyField(compiled)}
+	return []string{fields.Policy(compiled)}
 }
 
 // logGate logs a rejected gate call: a proxy hides the answer from its operator.

@@ -8,6 +8,7 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/fields"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirhttp"
@@ -38,10 +39,10 @@ func TestRateLimitFieldsAreStructured(t *testing.T) {
 			o.Decision = must.Get(l.Decide(t.Context(), o.Key, weir.Request{N: n, States: o.States}))(t)
 			h := http.Header{}
 			o.WriteHeaders(h)
-			fields := append(h["Ratelimit"], h["RateLimit"]...)
-			fields = append(fields, weirhttp.PolicyField(l.Compiled()))
-			if list, err := httpsfv.UnmarshalList(fields); err != nil || len(list) < 2 {
-				t.Errorf("%v, %d units: %q: got %d members, %v", limit.Kind, n, fields, len(list), err)
+			lines := append(h["Ratelimit"], h["RateLimit"]...)
+			lines = append(lines, fields.Policy(l.Compiled()))
+			if list, err := httpsfv.UnmarshalList(lines); err != nil || len(list) < 2 {
+				t.Errorf("%v, %d units: %q: got %d members, %v", limit.Kind, n, lines, len(list), err)
 			}
 		}
 	}
