@@ -28,7 +28,7 @@ policies:
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, values := range []enforce.Values{{"tenant": "acme"}, {"tenant": "acme"}, {"tenant": "acme", "plan": "pro"}} {
+	for _, values := range []map[string]string{{"tenant": "acme"}, {"tenant": "acme"}, {"tenant": "acme", "plan": "pro"}} {
 		out, err := set.Check(context.Background(), "api", values, 1)
 		if err != nil {
 			log.Fatal(err)
@@ -56,7 +56,7 @@ policies:
 		log.Fatal(err)
 	}
 	for range 2 {
-		out, err := set.Check(context.Background(), "search", enforce.Values{"user": "ann"}, 1)
+		out, err := set.Check(context.Background(), "search", map[string]string{"user": "ann"}, 1)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -86,13 +86,13 @@ policies:
 		log.Fatal(err)
 	}
 	for _, ip := range []string{"2001:db8::1", "[2001:DB8::FFFF]:443", "2001:db8:0:1::1", "::ffff:10.0.0.5"} {
-		out, err := set.Check(context.Background(), "search", enforce.Values{"ip": ip}, 1)
+		out, err := set.Check(context.Background(), "search", map[string]string{"ip": ip}, 1)
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println(ip, out.Remaining)
 	}
-	_, err = set.Check(context.Background(), "search", enforce.Values{"ip": "office"}, 1)
+	_, err = set.Check(context.Background(), "search", map[string]string{"ip": "office"}, 1)
 	fmt.Println(err)
 	// Output:
 	// 2001:db8::1 1
@@ -118,7 +118,7 @@ policies:
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, ann := context.Background(), enforce.Values{"user": "ann"}
+	ctx, ann := context.Background(), map[string]string{"user": "ann"}
 	for range 3 {
 		out, err := set.Check(ctx, "login", ann, 1) // before the password is checked
 		if err != nil {

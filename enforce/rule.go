@@ -54,19 +54,25 @@ func (r *Rule) CheckNames(names []string) error {
 }
 
 // DecideFor decides an attempt as [Set.Decide]. It fills the States of the outcome.
-func (r *Rule) DecideFor(ctx context.Context, values map[string]string, q weir.Request) (weir.Outcome, error) {
+func (r *Rule) DecideFor(
+	ctx context.Context, values map[string]string, q weir.Request,
+) (weir.Outcome, error) {
 	_, o, err := r.attempt(ctx, values, &q, false)
 	return o, err
 }
 
 // ReserveFor reserves units as [weir.Limiter.Reserve], with the numbers that apply to values. A
 // policy with count: reported is a [weir.InputError].
-func (r *Rule) ReserveFor(ctx context.Context, values map[string]string, q weir.Request) (*weir.Reservation, weir.Outcome, error) {
+func (r *Rule) ReserveFor(
+	ctx context.Context, values map[string]string, q weir.Request,
+) (*weir.Reservation, weir.Outcome, error) {
 	return r.attempt(ctx, values, &q, true)
 }
 
 // attempt decides an attempt, and reserves its units if reserves is true.
-func (r *Rule) attempt(ctx context.Context, values Values, q *weir.Request, reserves bool) (*weir.Reservation, weir.Outcome, error) {
+func (r *Rule) attempt(
+	ctx context.Context, values map[string]string, q *weir.Request, reserves bool,
+) (*weir.Reservation, weir.Outcome, error) {
 	rule, err := r.now()
 	if err != nil {
 		return nil, weir.Outcome{}, err
@@ -78,7 +84,7 @@ func (r *Rule) attempt(ctx context.Context, values Values, q *weir.Request, rese
 		return nil, weir.Outcome{}, engine.Input("request", "States are those of the Outcome; leave them out")
 	}
 	a := enforce.Request{N: q.N, At: q.At, ID: q.ID, Reserve: reserves, TTL: q.TTL}
-	if a.Target, err = rule.Target(values.pairs()); err != nil {
+	if a.Target, err = rule.Target(pairsOf(values)); err != nil {
 		return nil, weir.Outcome{}, err
 	}
 	a.States = make([]weir.LimitState, len(rule.Limits))

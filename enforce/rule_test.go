@@ -30,34 +30,34 @@ policies:
 // TestRuleAppliesTheFile: plans, overrides, shadows and blocks reach the outcome of a Decider.
 func TestRuleAppliesTheFile(t *testing.T) {
 	s, ctx := newSet(t, ruleSource), context.Background()
-	decide := func(name string, values Values) weir.Outcome {
+	decide := func(name string, values map[string]string) weir.Outcome {
 		t.Helper()
 		return must.Get(s.Rule(name).DecideFor(ctx, values, weir.Request{N: 1}))(t)
 	}
-	o := decide("api", Values{"user": "ann"})
+	o := decide("api", map[string]string{"user": "ann"})
 	if !o.Allowed || o.Rules != s.Rule("api").Compiled() || o.Key.Value(0) != "ann" || o.Units[0] != "call" || o.States[0].Used != 1 {
 		t.Errorf("got %+v", o)
 	}
-	assert.Equal(t, decide("api", Values{"user": "ann"}).Allowed, false, "a second attempt is granted")
-	if o := decide("api", Values{"user": "ann", "plan": "pro"}); !o.Allowed || o.Plan != "pro" || o.Rules.Limits[0].Max != 10 || o.States[0].Remaining != 8 {
+	assert.Equal(t, decide("api", map[string]string{"user": "ann"}).Allowed, false, "a second attempt is granted")
+	if o := decide("api", map[string]string{"user": "ann", "plan": "pro"}); !o.Allowed || o.Plan != "pro" || o.Rules.Limits[0].Max != 10 || o.States[0].Remaining != 8 {
 		t.Errorf("under a plan: got %+v", o)
 	}
-	if o := decide("api", Values{"user": "root"}); o.Override != "our own" || o.Remaining != 99 {
+	if o := decide("api", map[string]string{"user": "root"}); o.Override != "our own" || o.Remaining != 99 {
 		t.Errorf("under an override: got %+v", o)
 	}
-	decide("trial", Values{"user": "ann"})
-	if o := decide("trial", Values{"user": "ann"}); !o.Allowed || !o.Shadow || o.Would.Allowed || o.Would.Limit != "limit" {
+	decide("trial", map[string]string{"user": "ann"})
+	if o := decide("trial", map[string]string{"user": "ann"}); !o.Allowed || !o.Shadow || o.Would.Allowed || o.Would.Limit != "limit" {
 		t.Errorf("in a shadow: got %+v", o)
 	}
-	decide("login", Values{"user": "ann"})
-	if o := decide("login", Values{"user": "ann"}); o.Allowed || o.RetryAfter != time.Hour || o.Blocked.Sub(o.At) != time.Hour {
+	decide("login", map[string]string{"user": "ann"})
+	if o := decide("login", map[string]string{"user": "ann"}); o.Allowed || o.RetryAfter != time.Hour || o.Blocked.Sub(o.At) != time.Hour {
 		t.Errorf("blocked: got %+v", o)
 	}
 }
 
 // TestRuleReserves: units of a rule are held until they are settled, and given back by Cancel.
 func TestRuleReserves(t *testing.T) {
-	s, ctx, ann := newSet(t, ruleSource), context.Background(), Values{"user": "ann"}
+	s, ctx, ann := newSet(t, ruleSource), context.Background(), map[string]string{"user": "ann"}
 	reserve := func(name string) *weir.Reservation {
 		t.Helper()
 		held, o, err := s.Rule(name).ReserveFor(ctx, ann, weir.Request{N: 1})
@@ -81,12 +81,12 @@ func TestRuleReserves(t *testing.T) {
 	}
 	login := s.Rule("login")
 	for range 2 { // the second one is denied, and begins a block
-		if _, _, err := login.ReserveFor(ctx, Values{"user": "bob"}, weir.Request{N: 1, ID: "x"}); err != nil {
+		if _, _, err := login.ReserveFor(ctx, map[string]string{"user": "bob"}, weir.Request{N: 1, ID: "x"}); err != nil {
 			t.Fatal(err)
 		}
-		must.Get(login.DecideFor(ctx, Values{"user": "bob"}, weir.Request{N: 1}))(t)
+		must.Get(login.DecideFor(ctx, map[string]string{"user": "bob"}, weir.Request{N: 1}))(t)
 	}
-	again, replayed, err := login.ReserveFor(ctx, Values{"user": "bob"}, weir.Request{N: 1, ID: "x"})
+	again, replayed, err := login.ReserveFor(ctx, map[string]string{"user": "bob"}, weir.Request{N: 1, ID: "x"})
 	if err != nil || !replayed.Replayed || !replayed.Allowed || again == nil {
 		t.Errorf("an id during a block: got %v, %+v, %v; want the reservation of the first grant", again, replayed, err)
 	}
@@ -100,7 +100,7 @@ func TestRuleReserves(t *testing.T) {
 // policy that has gone.
 func TestRuleFollowsReloads(t *testing.T) {
 	s := newSet(t, "version: 1\npolicies:\n  api: {limit: 1 per minute per user}\n")
-	ctx, ann, rule := context.Background(), Values{"user": "ann"}, s.Rule("api")
+	ctx, ann, rule := context.Background(), map[string]string{"user": "ann"}, s.Rule("api")
 	reload := func(src string) {
 		t.Helper()
 		must.Do(t, s.Reload(must.Get(policy.Parse("weir.yaml", []byte(src)))(t)))
@@ -125,7 +125,7 @@ func TestRuleErrors(t *testing.T) {
 	api := s.Rule("api")
 	must.Do(t, api.CheckNames([]string{"user"}))
 	must.Do(t, api.CheckNames([]string{"plan", "user"}))
-	decide := func(r *Rule, values Values, q weir.Request) error {
+	decide := func(r *Rule, values map[string]string, q weir.Request) error {
 		_, err := r.DecideFor(ctx, values, q)
 		return err
 	}
@@ -138,13 +138,13 @@ func TestRuleErrors(t *testing.T) {
 		"twice":          {api.CheckNames([]string{"user", "user"}), "twice"},
 		"plan of others": {s.Rule("trial").CheckNames([]string{"user", "plan"}), `no dimension "plan"`},
 		"no policy":      {s.Rule("apy").CheckNames([]string{"user"}), `did you mean "api"?`},
-		"0 units":        {decide(api, Values{"user": "ann"}, weir.Request{}), "Peek"},
-		"TTL":            {decide(api, Values{"user": "ann"}, weir.Request{N: 1, TTL: time.Second}), "TTL"},
-		"states":         {decide(api, Values{"user": "ann"}, weir.Request{N: 1, States: make([]weir.LimitState, 1)}), "Outcome"},
-		"nil rule":       {decide(nil, Values{"user": "ann"}, weir.Request{N: 1}), "enforce.Open"},
-		"nil set":        {decide((*Set)(nil).Rule("api"), Values{"user": "ann"}, weir.Request{N: 1}), "enforce.Open"},
-		"zero set":       {decide(new(Set).Rule("api"), Values{"user": "ann"}, weir.Request{N: 1}), "enforce.Open"},
-		"zero rule":      {decide(new(Rule), Values{"user": "ann"}, weir.Request{N: 1}), "enforce.Open"},
+		"0 units":        {decide(api, map[string]string{"user": "ann"}, weir.Request{}), "Peek"},
+		"TTL":            {decide(api, map[string]string{"user": "ann"}, weir.Request{N: 1, TTL: time.Second}), "TTL"},
+		"states":         {decide(api, map[string]string{"user": "ann"}, weir.Request{N: 1, States: make([]weir.LimitState, 1)}), "Outcome"},
+		"nil rule":       {decide(nil, map[string]string{"user": "ann"}, weir.Request{N: 1}), "enforce.Open"},
+		"nil set":        {decide((*Set)(nil).Rule("api"), map[string]string{"user": "ann"}, weir.Request{N: 1}), "enforce.Open"},
+		"zero set":       {decide(new(Set).Rule("api"), map[string]string{"user": "ann"}, weir.Request{N: 1}), "enforce.Open"},
+		"zero rule":      {decide(new(Rule), map[string]string{"user": "ann"}, weir.Request{N: 1}), "enforce.Open"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.says) {
 			t.Errorf("%s: got %v, want …%s…", name, c.err, c.says)

@@ -3,14 +3,16 @@
 // outages, and reload while the program runs.
 //
 //	set, err := enforce.Open("weir.yaml", weir.NewMemory())
-//	out, err := set.Check(ctx, "login", enforce.Values{"user": "ann"}, 1)
+//	out, err := set.Check(ctx, "login", map[string]string{"user": "ann"}, 1)
 //
 // Middleware and transports take one policy of the file, as [Set.Rule].
 //
+// The values of a call are a key by the names of its dimensions. They also hold the value of
+// plan-by, if the policy has plans and the caller has one. An address may have any written form,
+// also that of http.Request.RemoteAddr, if the policy has keys: address for it.
+//
 // A policy, its plans and its overrides share one set of histories (R12). So a key that
-// changes its plan keeps the units it has used. A limit that blocks keeps its blocks in
-// a second history. Each attempt under such a policy costs two calls of the engine, and
-// the denial that begins a block costs one more.
+// changes its plan keeps the units it has used.
 //
 // # Trade-off
 //
@@ -37,11 +39,6 @@ import (
 
 // ErrNoPolicy reports that the file has no policy of the given name.
 var ErrNoPolicy = enforce.ErrNoPolicy
-
-// Values is a key by the names of its dimensions, such as {"user": "ann"}. It also holds
-// the value of plan-by, if the policy has plans and the caller has one. An address may have any
-// written form, also that of http.Request.RemoteAddr, if the policy has keys: address for it.
-type Values map[string]string
 
 // Set applies the policies of one file to an engine. It is safe for concurrent use. A
 // reload replaces all policies in one step: a decision uses the old file or the new one.
@@ -133,15 +130,17 @@ func (s *Set) reloadSource(src []byte) error {
 }
 
 // decide makes a call of the policy of that name for the key that values give.
-func (s *Set) decide(ctx context.Context, name string, values Values, a *enforce.Request) (enforce.Outcome, error) {
+func (s *Set) decide(
+	ctx context.Context, name string, values map[string]string, a *enforce.Request,
+) (enforce.Outcome, error) {
 	r, err := s.rule(name)
 	if err != nil {
 		return enforce.Outcome{}, err
 	}
 	if a.Op == engine.Reset || a.Op == engine.Block {
-		a.Target, err = r.ResetTarget(values.pairs(), a.Limits)
+		a.Target, err = r.ResetTarget(pairsOf(values), a.Limits)
 	} else {
-		a.Target, err = r.Target(values.pairs())
+		a.Target, err = r.Target(pairsOf(values))
 	}
 	if err != nil {
 		return enforce.Outcome{}, err
@@ -157,17 +156,19 @@ func (s *Set) rule(name string) (*enforce.Rule, error) {
 	return s.policies.Version().Rule(name)
 }
 
-// pairs returns the values with their names.
-func (v Values) pairs() []enforce.Pair {
-	pairs := make([]enforce.Pair, 0, len(v))
-	for name, value := range v {
+// pairsOf returns the values with their names.
+func pairsOf(values map[string]string) []enforce.Pair {
+	pairs := make([]enforce.Pair, 0, len(values))
+	for name, value := range values {
 		pairs = append(pairs, enforce.Pair{Name: name, Value: value})
 	}
 	return pairs
 }
 
 // outcome makes a call and returns its public outcome.
-func (s *Set) outcome(ctx context.Context, name string, values Values, a enforce.Request) (weir.Outcome, error) {
+func (s *Set) outcome(
+	ctx context.Context, name string, values map[string]string, a enforce.Request,
+) (weir.Outcome, error) {
 	o, err := s.decide(ctx, name, values, &a)
 	if err != nil {
 		return weir.Outcome{}, err
@@ -200,24 +201,32 @@ func publicOutcome(a *enforce.Request, o *enforce.Outcome) weir.Outcome {
 // reported it charges nothing; report the units with [Set.Record]. A denial is not an
 // error. The error wraps [ErrNoPolicy] for an unknown policy and is a [weir.InputError] for
 // values that do not match the policy's keys. Otherwise it is that of [weir.Limiter.AllowN].
-func (s *Set) Check(ctx context.Context, name string, values Values, n int64) (weir.Outcome, error) {
+func (s *Set) Check(
+	ctx context.Context, name string, values map[string]string, n int64,
+) (weir.Outcome, error) {
 	return s.outcome(ctx, name, values, enforce.Request{Op: engine.Attempt, N: n})
 }
 
 // Peek decides as Check does and charges nothing.
-func (s *Set) Peek(ctx context.Context, name string, values Values, n int64) (weir.Outcome, error) {
+func (s *Set) Peek(
+	ctx context.Context, name string, values map[string]string, n int64,
+) (weir.Outcome, error) {
 	return s.outcome(ctx, name, values, enforce.Request{Op: engine.Peek, N: n})
 }
 
 // Record charges n units without a decision. Remaining may fall below 0.
-func (s *Set) Record(ctx context.Context, name string, values Values, n int64) (weir.Outcome, error) {
+func (s *Set) Record(
+	ctx context.Context, name string, values map[string]string, n int64,
+) (weir.Outcome, error) {
 	return s.outcome(ctx, name, values, enforce.Request{Op: engine.Record, N: n})
 }
 
 // Decide decides an attempt with all its options: an instant, an idempotency key, the states of
 // all limits. Without an instant (Request.At) it decides now. A TTL and 0 units are a
 // [weir.InputError].
-func (s *Set) Decide(ctx context.Context, name string, values Values, q weir.Request) (weir.Outcome, error) {
+func (s *Set) Decide(
+	ctx context.Context, name string, values map[string]string, q weir.Request,
+) (weir.Outcome, error) {
 	if err := checkRequest(&q, false); err != nil {
 		return weir.Outcome{}, err
 	}
@@ -238,7 +247,9 @@ func checkRequest(q *weir.Request, reserves bool) error {
 
 // Refund returns up to n units of the grant at the instant at, which is Decision.At. It
 // returns the number of units refunded.
-func (s *Set) Refund(ctx context.Context, name string, values Values, at time.Time, n int64) (int64, error) {
+func (s *Set) Refund(
+	ctx context.Context, name string, values map[string]string, at time.Time, n int64,
+) (int64, error) {
 	o, err := s.decide(ctx, name, values, &enforce.Request{Op: engine.Refund, From: at, N: n})
 	return o.Granted, err
 }
@@ -247,7 +258,9 @@ func (s *Set) Refund(ctx context.Context, name string, values Values, at time.Ti
 // the blocks of these limits. With the names of limits it resets those alone, and values needs
 // their dimensions only. It returns the names of the limits that were reset, as
 // [weir.Limiter.Reset] does.
-func (s *Set) Reset(ctx context.Context, name string, values Values, limits ...string) ([]string, error) {
+func (s *Set) Reset(
+	ctx context.Context, name string, values map[string]string, limits ...string,
+) ([]string, error) {
 	o, err := s.decide(ctx, name, values, &enforce.Request{Op: engine.Reset, Limits: limits})
 	return o.Limits, err
 }
@@ -255,7 +268,9 @@ func (s *Set) Reset(ctx context.Context, name string, values Values, limits ...s
 // Block blocks a key for d from now, in the limits that [Set.Reset] would reset (R20). A running
 // block that lasts longer stays. It charges nothing. d is up to 400 days, and 0 ends blocks. It
 // returns the end of the longest block of these limits; after d of 0 the zero Time.
-func (s *Set) Block(ctx context.Context, name string, values Values, d time.Duration, limits ...string) (until time.Time, err error) {
+func (s *Set) Block(
+	ctx context.Context, name string, values map[string]string, d time.Duration, limits ...string,
+) (until time.Time, err error) {
 	o, err := s.decide(ctx, name, values, &enforce.Request{Op: engine.Block, For: d, Limits: limits})
 	return o.Applied.Blocked, err
 }

@@ -35,7 +35,7 @@ func newSet(t *testing.T, src string) *Set {
 // TestSetMethods: each method decides, charges, refunds or resets as its name states, by the
 // plan that the values name.
 func TestSetMethods(t *testing.T) {
-	s, ctx, ann := newSet(t, source), context.Background(), Values{"user": "ann", "tenant": "t"}
+	s, ctx, ann := newSet(t, source), context.Background(), map[string]string{"user": "ann", "tenant": "t"}
 	wants := func(allowed bool, remaining int64) func(weir.Outcome, error) weir.Outcome {
 		return func(o weir.Outcome, err error) weir.Outcome {
 			t.Helper()
@@ -63,7 +63,7 @@ func TestSetMethods(t *testing.T) {
 	for range 2 { // an idempotency key charges once
 		wants(true, 0)(s.Decide(ctx, "api", ann, weir.Request{N: 1, ID: "a"}))
 	}
-	if o := wants(true, 8)(s.Check(ctx, "api", Values{"user": "ann", "tenant": "t", "plan": "pro"}, 1)); o.Plan != "pro" {
+	if o := wants(true, 8)(s.Check(ctx, "api", map[string]string{"user": "ann", "tenant": "t", "plan": "pro"}, 1)); o.Plan != "pro" {
 		t.Errorf("plan %q; want pro", o.Plan)
 	}
 }
@@ -72,15 +72,15 @@ func TestSetErrors(t *testing.T) {
 	s, ctx := newSet(t, source), context.Background()
 	for _, c := range []struct {
 		name   string
-		values Values
+		values map[string]string
 		is     error
 		holds  string
 	}{
-		{"shadw", Values{"user": "u"}, ErrNoPolicy, `weir: no policy "shadw"; did you mean "shadow"?`},
+		{"shadw", map[string]string{"user": "u"}, ErrNoPolicy, `weir: no policy "shadw"; did you mean "shadow"?`},
 		{"zzzzzzzzzzzz", nil, ErrNoPolicy, `"zzzzzzzzzzzz"`},
 		{"shadow", nil, &weir.InputError{Field: "key"}, `needs a value for "user"`},
-		{"shadow", Values{"user": ""}, &weir.InputError{Field: "key"}, `the value of "user" is empty`},
-		{"shadow", Values{"user": "u", "ip": "1"}, &weir.InputError{Field: "key"}, `has no dimension "ip"`},
+		{"shadow", map[string]string{"user": ""}, &weir.InputError{Field: "key"}, `the value of "user" is empty`},
+		{"shadow", map[string]string{"user": "u", "ip": "1"}, &weir.InputError{Field: "key"}, `has no dimension "ip"`},
 	} {
 		_, checkErr := s.Check(ctx, c.name, c.values, 1)
 		_, refundErr := s.Refund(ctx, c.name, c.values, time.Now(), 1)
@@ -92,7 +92,7 @@ func TestSetErrors(t *testing.T) {
 		}
 	}
 	for _, r := range []weir.Request{{}, {N: 1, TTL: 1}, {N: 1, States: make([]weir.LimitState, 2)}} {
-		if _, err := s.Decide(ctx, "shadow", Values{"user": "u"}, r); !errors.Is(err, weir.ErrInput) {
+		if _, err := s.Decide(ctx, "shadow", map[string]string{"user": "u"}, r); !errors.Is(err, weir.ErrInput) {
 			t.Errorf("%+v: got %v, want a bad request", r, err)
 		}
 	}

@@ -38,7 +38,7 @@ func TestTransportOfAFile(t *testing.T) {
 	for range 3 {
 		must.Do(t, get())
 	}
-	o := must.Get(set.Peek(t.Context(), "api", enforce.Values{"tenant": "acme"}, 1))(t)
+	o := must.Get(set.Peek(t.Context(), "api", map[string]string{"tenant": "acme"}, 1))(t)
 	if sent != 3 || o.Would.Allowed {
 		t.Errorf("%d were sent, and another one would be allowed: %t; want 3, false", sent, o.Would.Allowed)
 	}
