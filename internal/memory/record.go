@@ -11,11 +11,12 @@ import (
 // comes before the first write. denied reports that CountDenied records a denied attempt. done
 // is false if the locks of the shards are needed and not held.
 func (m *Memory) record(c *claim, units int64, denied bool) (done bool, err error) {
+	records := c.records
+	for i := range records {
+		r := &records[i]
+		r.entry.Units = r.limit.units(units)
+	}
 	if c.req.Op == engine.Record {
-		for i := range c.records {
-			r := &c.records[i]
-			r.entry.Units = r.limit.units(units)
-		}
 		if err := c.overflow(); err != nil {
 			return true, err
 		}
@@ -23,13 +24,37 @@ func (m *Memory) record(c *claim, units int64, denied bool) (done bool, err erro
 	if c.req.once.isFull() {
 		return true, m.fullOfKeys
 	}
-	if !c.isReady(units) {
+	if !c.isReady() {
 		if done, err = m.prepare(c); !done || err != nil {
 			return done, err
 		}
 	}
 	c.addAll(denied)
 	return true, nil
+}
+
+// isReady makes the entries of all histories to which units will be added, and reports whether
+// these have room for them, without prepare. The units of the entries are set.
+func (c *claim) isReady() bool {
+	ready, records := true, c.records
+	for i := range records {
+		r := &records[i]
+		e := &r.entry     // field by field: a copy of a struct would wait for its fields
+		if e.Units == 0 { // it is only read (R7), or gives units back
+			ready = ready && !r.corrected
+			continue
+		}
+		ready = ready && r.slot != nil && !r.corrected
+		if r.rule.Rate != 0 { // a bucket always has room
+			continue
+		}
+		e.End = r.h.EndOf(r.rule, c.now)
+		e.Now = c.now
+		e.Drop = r.state.Drop
+		e.Narrow = r.rule.Narrow
+		ready = ready && r.h.Ready(r.arena, e)
+	}
+	return ready
 }
 
 // addAll adds the entries to their histories. denied reports that CountDenied records a denied
@@ -41,41 +66,15 @@ func (c *claim) addAll(denied bool) {
 		if r.entry.Units == 0 {
 			continue
 		}
-		if r.add(mode, denied); c.locks != 0 {
+		if r.rule.Rate != 0 {
+			r.take(c.now, denied)
+		} else {
+			r.add(mode)
+		}
+		if c.locks != 0 {
 			r.slot.SetVirtual(c.at.virtual())
 		}
 	}
-}
-
-// isReady makes the entries of all histories to which units will be added, and reports whether
-// these have room for them, without prepare. With 0 units each entry has its units already.
-func (c *claim) isReady(units int64) bool {
-	ready, records := true, c.records
-	for i := range records {
-		r := &records[i]
-		e := &r.entry // field by field: a copy of a struct would wait for its fields
-		if units > 0 {
-			e.Units = r.limit.units(units)
-		}
-		if e.Units == 0 { // it is only read (R7), or gives units back
-			ready = ready && !r.corrected
-			continue
-		}
-		e.End = r.h.EndOf(r.rule, c.now)
-		e.Now = c.now
-		e.Drop = r.state.Drop
-		e.Narrow = r.rule.Narrow
-		ready = ready && r.isReady()
-	}
-	return ready
-}
-
-// isReady reports whether add can add the entry without prepare.
-func (r *record) isReady() bool {
-	if r.slot == nil || r.corrected {
-		return false
-	}
-	return r.rule.Rate != 0 || r.h.Ready(r.arena, &r.entry)
 }
 
 // overflow returns the error of recorded units that a history cannot hold (R10).
@@ -199,21 +198,24 @@ func (m *Memory) storeCopies(c *claim) error {
 	return nil
 }
 
-// add adds the entry to the history.
-func (r *record) add(mode engine.Mode, denied bool) {
-	now := r.entry.Now
-	if r.rule.Rate != 0 {
-		units := r.entry.Units
-		if denied {
-			units = min(units, r.rule.Max)
-		}
-		r.h.Take(r.rule, now, units, denied)
+// take takes the units of the entry from a bucket. denied reports that it takes at most the units
+// in the bucket.
+func (r *record) take(now int64, denied bool) {
+	if denied {
+		r.h.Take(r.rule, now, min(r.entry.Units, r.rule.Max), true)
 		r.state = r.h.Look(r.arena, r.rule, now)
 		return
 	}
+	r.h.Take(r.rule, now, r.entry.Units, false)
+	r.state.Used += r.entry.Units // as Look would find: the time until full grows by theirs, exactly
+	r.state.Last = now
+}
+
+// add adds the entry to a history with entries.
+func (r *record) add(mode engine.Mode) {
 	r.h.Record(r.arena, &r.entry)
 	if mode == engine.CountDenied {
 		r.h.Cap(r.arena, r.limit.Max)
 	}
-	r.state = window.State{Used: r.h.Total(), Last: now}
+	r.state = window.State{Used: r.h.Total(), Last: r.entry.Now}
 }

@@ -245,7 +245,7 @@ func (m *Memory) makeFurtherReady(c *claim) (done bool, err error) {
 	if err := c.overflow(); err != nil {
 		return true, err
 	}
-	if c.isReady(0) {
+	if c.isReady() {
 		return true, nil
 	}
 	return m.prepare(c)
@@ -299,7 +299,7 @@ func (m *Memory) extendHeld(c *claim, d *engine.Result) (done bool, err error) {
 		m.release(c)
 		return true, m.fullOfBytes
 	}
-	if done = true; changed && !c.isReady(0) {
+	if done = true; changed && !c.isReady() {
 		done, err = m.prepare(c)
 	}
 	if !done || err != nil {
