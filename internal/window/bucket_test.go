@@ -4,6 +4,7 @@ import (
 	"flag"
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/testkit/assert"
@@ -49,6 +50,26 @@ func TestBucketDoesNotDrift(t *testing.T) {
 			}
 			if want := epoch + roundedUp(flowed); now != want {
 				t.Fatalf("%d per %d µs: grant %d is at %d, want %d", c.most, c.window, k+1, now, want)
+			}
+		}
+	}
+}
+
+// TestTakeAddsItsUnits: after n units were taken, exactly n more are missing, whatever part of a
+// unit has flowed in. So an engine need not count the missing units again.
+func TestTakeAddsItsUnits(t *testing.T) {
+	const seed = 1
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range race.Fewer(100_000) {
+		r := bucketRule(1+random.Int64N(1000), 1+random.Int64N(10_000), 100)
+		h, now := Empty, int64(epoch)
+		for range 20 {
+			now += random.Int64N(100)
+			n := 1 + random.Int64N(5)
+			before := h.Missing(r.Refill, now)
+			h.Take(r, now, n, false)
+			if got := h.Missing(r.Refill, now); got != before+n {
+				t.Fatalf("seed %d: %d of %+v are missing, and %d after %d were taken", seed, before, *r.Refill, got, n)
 			}
 		}
 	}
