@@ -16,8 +16,9 @@ import (
 // Max. After each start the units that count are at least those that were acknowledged and
 // safe, and at most all that were acknowledged or are in flight.
 //
-// An own key gets operations of one caller, one after the other. Its count is known
+// An own key gets operations of one caller, one after the other. Its state is known
 // exactly, except for the effect of operations without an answer, and of those that may be lost.
+// The count, the hold, the block and the reservation of a key change together or not at all.
 type ledger struct {
 	grants   map[place][]grant // acknowledged, of shared keys
 	inFlight map[place]int64   // attempts without an answer, over all lives
@@ -40,18 +41,89 @@ type grant struct {
 	safe  bool
 }
 
-// account is the state of an own key.
+// account is what is known of an own key.
 type account struct {
-	counts  []int64         // those that are possible after the last operation
-	since   []int64         // and after the last safe one, or one behind it
+	states  []keyState      // those that are possible after the last operation
+	since   []keyState      // and after the last safe one, or one behind it
 	pending *event          // called and not acknowledged
 	took    map[uint64]bool // idempotency keys that were in flight at a kill, with units that count
 	last    event           // the last operation with an idempotency key; without an instant if it was in flight
+	opening event           // the call that opened the newest reservation
+	revised event           // the last call on it
 }
 
-// once returns the operations with an idempotency key to repeat in the next life, the last
-// of each caller.
-func (l *ledger) once() (all []event) {
+// keyState is the state of an own key. The reservation is the newest one of the key.
+type keyState struct {
+	count    int64  // units that count
+	held     int64  // units that are held
+	blocked  bool   // a block runs
+	id       uint64 // of the reservation, 0 = there is none
+	opened   int64  // its units without those of extensions,
+	reserved int64  // with them,
+	newest   int64  // and those of its newest grant
+	settled  bool
+}
+
+// after returns the state after an operation under a limit of most units.
+func (s keyState) after(e *event, most int64) keyState {
+	switch e.Op {
+	case reset:
+		return keyState{}
+	case refund:
+		s.count = max(s.count-e.N, 0)
+	case block:
+		s.blocked = e.N > 0
+	case record:
+		s.count += e.N
+	case reserve:
+		if s.id != e.ID { // otherwise it is repeated
+			s.count, s.held = s.count+e.N, s.held+e.N
+			s.id, s.settled = e.ID, false
+			s.opened, s.reserved, s.newest = e.N, e.N, e.N
+		}
+	case extend:
+		if e.N > 0 && s.reserved == e.From { // otherwise it is repeated
+			s.count, s.reserved, s.newest = s.count+e.N, s.reserved+e.N, e.N
+		}
+	case settle:
+		if !s.settled {
+			unused := min(max(s.reserved-e.N, 0), s.newest)
+			s.count += max(e.N-s.reserved, 0) - unused
+			s.held, s.settled = s.held-s.opened, true
+		}
+	default:
+		switch {
+		case s.blocked:
+		case s.count+e.N <= most:
+			s.count += e.N
+		default:
+			s.blocked = policies[e.Table].blocks
+		}
+	}
+	return s
+}
+
+// answers reports whether an answer agrees with the state after the operation. before is the one
+// before it.
+func (s keyState) answers(e *event, before keyState) bool {
+	if e.Kind == repeated { // its answer has no units
+		return true
+	}
+	switch e.Op {
+	case reserve, extend, settle:
+		if isRepeated := s == before; e.N > 0 && e.Replayed != isRepeated {
+			return false
+		}
+		return e.Used == s.reserved && e.Settled == s.settled
+	case attempt, once:
+		return e.Used == s.count-before.count // the granted units
+	}
+	return true
+}
+
+// repeatable returns the operations that the next life repeats: of each caller the last one with
+// an idempotency key, and the opening of the newest reservation with the last call on it.
+func (l *ledger) repeatable() (all []event) {
 	for _, a := range l.own {
 		last := a.last
 		if a.pending != nil && a.pending.Op == once {
@@ -60,6 +132,12 @@ func (l *ledger) once() (all []event) {
 		}
 		if last.ID != 0 {
 			all = append(all, last)
+		}
+		if a.opening.ID == 0 {
+			continue
+		}
+		if all = append(all, a.opening); a.revised.ID == a.opening.ID {
+			all = append(all, a.revised)
 		}
 	}
 	return all
@@ -75,6 +153,9 @@ func (l *ledger) errorf(format string, args ...any) {
 	}
 }
 
+// write adds an event, as pipe does.
+func (l *ledger) write(e event) { l.add(&e, true) }
+
 // add adds an event.
 func (l *ledger) add(e *event, safe bool) {
 	p := place{e.Table, e.Key}
@@ -83,21 +164,21 @@ func (l *ledger) add(e *event, safe bool) {
 	case e.Kind == fault:
 		l.errorf("caller %d: the idempotency key %d was decided at %d and is not remembered so", e.Caller, e.ID, e.At)
 	case e.Kind == state:
-		l.observe(p, e.At, e.Used)
+		l.observe(e)
 	case e.Kind == repeated:
 		if replayed := e.Used == 1; replayed != a.took[e.ID] {
 			l.errorf("own key %d: the idempotency key %d was replayed: %v, and its units counted: %v", p.key, e.ID, replayed, a.took[e.ID])
 		} else if !replayed {
-			a.acknowledge(e, safe)
+			l.acknowledge(a, e, safe)
 		}
 		a.last, a.pending = *e, nil
 	case e.Kind == called && policies[e.Table].own:
 		if a.pending != nil { // it has failed
-			a.counts = append(a.counts, possible(a.counts, a.pending)...)
+			a.states = distinct(append(a.states, possible(a.states, a.pending)...))
 		}
-		a.pending = e
+		a.called(e)
 		if !a.took[e.ID] {
-			a.since = append(append(a.since, a.counts...), possible(a.counts, e)...)
+			a.since = append(append(a.since, a.states...), possible(a.states, e)...)
 		}
 	case e.Kind == called:
 		l.inFlight[p] += e.N
@@ -107,7 +188,7 @@ func (l *ledger) add(e *event, safe bool) {
 			l.newest = max(l.newest, e.At)
 		}
 		if policies[e.Table].own {
-			if a.acknowledge(e, safe); e.Op == once {
+			if l.acknowledge(a, e, safe); e.Op == once {
 				a.last = *e
 			}
 			return
@@ -123,67 +204,83 @@ func (l *ledger) account(p place) *account {
 	a := l.own[p]
 	if a == nil {
 		a = &account{took: map[uint64]bool{}}
-		a.count(0)
+		a.know([]keyState{{}})
 		l.own[p] = a
 	}
 	return a
 }
 
-// count sets the count, which is known.
-func (a *account) count(n int64) { a.counts, a.since = []int64{n}, []int64{n} }
+// know sets the possible states, when nothing may be lost.
+func (a *account) know(states []keyState) { a.states, a.since = states, slices.Clone(states) }
+
+// called notes an operation without an answer.
+func (a *account) called(e *event) {
+	switch a.pending = e; e.Op {
+	case reserve:
+		a.opening = *e
+	case extend, settle:
+		a.revised = *e
+	}
+}
 
 // acknowledge adds an operation with an answer.
-func (a *account) acknowledge(e *event, safe bool) {
-	for i, n := range a.counts {
-		a.counts[i] = applied(n, e)
+func (l *ledger) acknowledge(a *account, e *event, safe bool) {
+	var after []keyState
+	for _, s := range a.states {
+		if next := s.after(e, policies[e.Table].max); next.answers(e, s) {
+			after = append(after, next)
+		}
 	}
-	slices.Sort(a.counts)
-	a.counts = slices.Compact(a.counts)
+	if after == nil {
+		l.errorf("%v, key %d: the answer %+v fits none of the states %+v",
+			&policies[e.Table], e.Key, *e, a.states)
+		return
+	}
+	a.states = distinct(after)
 	if a.pending = nil; safe {
 		a.since = nil
 	}
-	a.since = append(a.since, a.counts...)
+	a.since = append(a.since, a.states...)
 }
 
-// applied returns the count after an operation.
-func applied(count int64, e *event) int64 {
-	switch e.Op {
-	case reset:
-		return 0
-	case refund:
-		return max(count-e.N, 0)
-	}
-	return count + e.N
-}
-
-// possible returns the counts after an operation without an answer.
-func possible(counts []int64, e *event) (all []int64) {
-	for _, n := range counts {
-		all = append(all, applied(n, e))
+// possible returns the states after an operation without an answer.
+func possible(states []keyState, e *event) (all []keyState) {
+	for _, s := range states {
+		all = append(all, s.after(e, policies[e.Table].max))
 		for took := int64(1); e.Op == refund && took < e.N; took++ { // from the oldest entry only
-			all = append(all, max(n-took, 0))
-		}
-		for took := int64(0); e.Op == settle && took < -e.N; took++ { // the others are gone
-			all = append(all, max(n-took, 0))
+			part := s
+			part.count = max(s.count-took, 0)
+			all = append(all, part)
 		}
 	}
 	return all
 }
 
-// observe compares the units of a key that count at an instant after a start.
-func (l *ledger) observe(p place, at, used int64) {
-	if at < l.newest {
-		l.errorf("the clock runs back: now %d, the newest acknowledged instant is %d", at, l.newest)
+// distinct returns each state once.
+func distinct(states []keyState) (all []keyState) {
+	for _, s := range states {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// observe compares the state of a key with the calls, after a start.
+func (l *ledger) observe(e *event) {
+	p, used := place{e.Table, e.Key}, e.Used
+	if e.At < l.newest {
+		l.errorf("the clock runs back: now %d, the newest acknowledged instant is %d", e.At, l.newest)
 	}
 	l.used[p] = used
 	table := &policies[p.table]
 	if table.own {
-		l.observeOwn(p, used)
+		l.observeOwn(p, e)
 		return
 	}
 	least, most := -table.slack, l.inFlight[p]
 	for _, g := range l.grants[p] {
-		if g.at > at-table.window.Microseconds() {
+		if g.at > e.At-table.window.Microseconds() {
 			if most += g.n; g.safe {
 				least += g.n
 			}
@@ -197,19 +294,27 @@ func (l *ledger) observe(p place, at, used int64) {
 	}
 }
 
-// observeOwn compares the count of an own key with the operations on it.
-func (l *ledger) observeOwn(p place, used int64) {
+// observeOwn compares the state of an own key with the operations on it.
+func (l *ledger) observeOwn(p place, e *event) {
 	a := l.account(p)
-	if !slices.Contains(a.since, used) {
-		l.errorf("own key %d: %d units count, want one of %v (in flight: %+v)", p.key, used, a.since, a.pending)
+	var fits []keyState
+	for _, s := range a.since {
+		if s.count == e.Used && s.held == e.Held && s.blocked == e.Blocked {
+			fits = append(fits, s)
+		}
+	}
+	if fits == nil {
+		l.errorf("%v, own key %d: %d units count, %d are held, blocked %v; want one of %+v (in flight: %+v)",
+			&policies[p.table], p.key, e.Used, e.Held, e.Blocked, a.since, a.pending)
+		fits = a.states
 	}
 	if in := a.pending; in != nil && in.Op == once {
-		a.took[in.ID] = a.took[in.ID] || used != a.counts[0]
+		a.took[in.ID] = a.took[in.ID] || e.Used != a.states[0].count
 		a.last = *in
 		a.last.At = 0
 	}
 	a.pending = nil
-	a.count(used)
+	a.know(distinct(fits))
 }
 
 // audit compares every window of the acknowledged grants of all lives with Max.
@@ -249,6 +354,7 @@ type table struct {
 	max      int64
 	window   time.Duration
 	own      bool // each key belongs to one caller
+	blocks   bool // a denial begins a block
 	keys     int
 	slack    int64 // units that a bucket has gained meanwhile
 }
@@ -289,14 +395,39 @@ var policies = func() (all []table) {
 	all = append(all, newTable("pair-a", weir.KindRolling, 1_000_000, time.Hour, 4), newTable("pair-b", weir.KindRolling, 1_000_000, time.Hour, 4))
 	own := newTable("own", weir.KindRolling, weir.MaxUnits, 24*time.Hour, callers)
 	own.own = true
-	return append(all, own)
+	return append(all, heldTable(), blockedTable(), own)
 }()
 
-// The last tables are those of own keys and, before it, two of which units are only taken
+// heldTable returns the table of reservations: each caller has one, with a rate and a hold.
+func heldTable() table {
+	all := table{max: weir.MaxUnits, own: true, keys: callers}
+	for factor := range 3 {
+		long, by := time.Duration(1+factor)*24*time.Hour, []string{"key"}
+		all.versions = append(all.versions, weir.Policy{Name: "held", Dimensions: by, Limits: []weir.Limit{
+			{Name: "rate", Max: weir.MaxUnits, Window: long, By: by},
+			{Name: "hold", Kind: weir.KindConcurrency, Max: weir.MaxUnits, MaxHold: long, By: by},
+		}})
+	}
+	return all
+}
+
+// blockedTable returns the table of blocks, by denials and by operators.
+func blockedTable() table {
+	all := table{max: 20, own: true, blocks: true, keys: callers}
+	for _, long := range []time.Duration{24 * time.Hour, 48 * time.Hour} {
+		l := weir.PerDay(all.max, "key").Named("limit").Blocking(long)
+		all.versions = append(all.versions, weir.Policy{Name: "blocked", Dimensions: l.By, Limits: []weir.Limit{l}})
+	}
+	return all
+}
+
+// The last tables are those of own keys and, before them, two of which units are only taken
 // together.
 var (
-	ownTable = uint16(len(policies) - 1)
-	pairs    = ownTable - 2
+	ownTable   = uint16(len(policies) - 1)
+	blockTable = ownTable - 1
+	holdTable  = ownTable - 2
+	pairs      = ownTable - 4
 )
 
 const callers = 64

@@ -30,9 +30,9 @@ const childEnv = "WEIRDISK_CHILD"
 // childConfig is the value of childEnv.
 type childConfig struct {
 	Dir         string
-	Mode        string // mode of syncing: always or 100ms
-	AnswerFirst bool   // the file layer reports writes before it makes them: the engine is wrong
-	Once        []event
+	Mode        string  // mode of syncing: always or 100ms
+	AnswerFirst bool    // the file layer reports writes before it makes them: the engine is wrong
+	Repeat      []event // operations of the life before
 }
 
 // TestMain runs the child's part in a child.
@@ -118,10 +118,7 @@ func (c *childConfig) run(journal pipe) error {
 	if err != nil {
 		return err
 	}
-	err = limiters.used(func(p place, at, used int64) {
-		journal.write(event{Kind: state, Table: p.table, Key: p.key, At: at, Used: used})
-	})
-	if err != nil {
+	if err = limiters.observed(func(e *event) { journal.write(*e) }); err != nil {
 		return err
 	}
 	journal.write(event{Kind: ready})
@@ -130,13 +127,9 @@ func (c *childConfig) run(journal pipe) error {
 	for i := range callers {
 		x := &caller{index: uint16(i), journal: journal, engine: e, limiters: limiters, random: rand.New(rand.NewPCG(rand.Uint64(), 0))}
 		all.Go(func() {
-			for _, e := range c.Once {
-				if e.Caller == x.index {
-					if err := x.again(e); err != nil {
-						errs <- err
-						return
-					}
-				}
+			if err := x.repeat(c.Repeat); err != nil {
+				errs <- err
+				return
 			}
 			for {
 				if err := x.step(); err != nil {
@@ -168,16 +161,26 @@ func limitersOn(e engine.Engine) (limiters, error) {
 	return all, nil
 }
 
-// used calls each with the units of each key that count by the first versions.
-func (x limiters) used(each func(p place, at, used int64)) error {
+// observed calls each with the state of each key by the first versions.
+func (x limiters) observed(each func(*event)) error {
 	for i, versions := range x {
 		for key := range uint32(policies[i].keys) {
-			var s [1]weir.LimitState
-			d, err := (&weir.Call{Limiter: versions[0], Key: keyOf(key), Op: engine.Peek, Request: weir.Request{N: 1, States: s[:]}}).Do(context.Background())
+			var room [2]weir.LimitState
+			s := room[:len(policies[i].versions[0].Limits)]
+			c := weir.Call{Limiter: versions[0], Key: keyOf(key), Op: engine.Peek, Request: weir.Request{N: 1, States: s}}
+			d, err := c.Do(context.Background())
 			if err != nil {
 				return err
 			}
-			each(place{uint16(i), key}, d.At.UnixMicro(), s[0].Used)
+			each(&event{
+				Kind:    state,
+				Table:   uint16(i),
+				Key:     key,
+				At:      d.At.UnixMicro(),
+				Used:    s[0].Used,
+				Held:    room[1].Used,
+				Blocked: s[0].Blocked > 0,
+			})
 		}
 	}
 	return nil
@@ -191,11 +194,12 @@ type caller struct {
 	limiters limiters
 	random   *rand.Rand
 	open     reserved // its open reservation
+	failed   event    // the call on its reservation that has failed, and that is repeated
 }
 
-// reserved is a reservation of a caller; without units there is none.
+// reserved is an open reservation of a caller; without an id there is none.
 type reserved struct {
-	id    string
+	id    uint64
 	units int64
 }
 
@@ -211,13 +215,17 @@ func (x *caller) step() error {
 	switch n := x.random.IntN(10); {
 	case n == 0:
 		return x.together(e)
-	case n < 7:
+	case n < 5:
 		e.Table = uint16(x.random.IntN(int(pairs)))
 		e.Key = uint32(x.random.IntN(policies[e.Table].keys))
 		return x.operate(e)
+	case n < 7:
+		return x.reserveStep(e)
+	case n == 7:
+		return x.blockStep(e)
 	}
 	e.Table, e.Key = ownTable, uint32(x.index)
-	switch x.random.IntN(20) {
+	switch x.random.IntN(14) {
 	case 0:
 		e.Op = reset
 	case 1, 2, 3:
@@ -226,10 +234,39 @@ func (x *caller) step() error {
 		e.Op = record
 	case 7, 8, 9, 10:
 		e.Op, e.ID = once, x.random.Uint64()|1
-	case 11, 12, 13, 14, 15, 16:
-		if e.Op = reserve; x.open.units > 0 {
-			e.Op, e.N = settle, x.random.Int64N(6)-x.open.units
-		}
+	}
+	return x.operate(e)
+}
+
+// reserveStep opens a reservation, or extends or settles the open one. A call that has failed is
+// repeated until it is answered.
+func (x *caller) reserveStep(e event) error {
+	e.Table, e.Key = holdTable, uint32(x.index)
+	switch {
+	case x.failed.Op != 0:
+		e = x.failed
+	case x.open.id == 0:
+		e.Op, e.ID = reserve, x.random.Uint64()|1
+	case x.random.IntN(2) == 0:
+		e.Op, e.ID, e.N = settle, x.open.id, max(x.open.units+x.random.Int64N(8)-4, 0)
+	default:
+		e.Op, e.ID, e.N, e.From = extend, x.open.id, x.random.Int64N(4), x.open.units
+	}
+	return x.operate(e)
+}
+
+// blockStep makes an operation on a key of a policy with blocks.
+func (x *caller) blockStep(e event) error {
+	e.Table, e.Key = blockTable, uint32(x.index)
+	switch x.random.IntN(12) {
+	case 0:
+		e.Op = reset
+	case 1:
+		e.Op = record
+	case 2:
+		e.Op, e.N = block, (24 * time.Hour).Microseconds()
+	case 3:
+		e.Op, e.N = block, 0
 	}
 	return x.operate(e)
 }
@@ -267,8 +304,10 @@ func (x *caller) operate(e event) (err error) {
 		calls := []engine.Call{{Rules: l.Compiled(), Key: key, Op: engine.Refund, From: engine.Oldest, N: e.N}}
 		x.engine.Do(ctx, calls)
 		e.N, err = calls[0].Result.Granted, calls[0].Err
-	case reserve, settle:
-		e.N, err = x.onReservation(l.Compiled(), key, &e)
+	case block:
+		_, err = l.Block(ctx, key, time.Duration(e.N)*time.Microsecond)
+	case reserve, extend, settle:
+		return x.onReservation(l.Compiled(), e)
 	case record:
 		d, err = l.Record(ctx, key, e.N)
 	case once:
@@ -286,25 +325,55 @@ func (x *caller) operate(e event) (err error) {
 	return nil
 }
 
-// onReservation opens a reservation, or settles the open one. It returns the change of the units
-// that count.
-func (x *caller) onReservation(rules *engine.Compiled, key weir.Key, e *event) (changed int64, err error) {
-	c := engine.Call{Rules: rules, Key: key, N: e.N}
-	if e.Op == reserve {
-		c.ID, c.TTL = strconv.FormatUint(x.random.Uint64(), 36), time.Hour.Microseconds()
-	} else {
-		c.Op, c.ID, c.N = engine.Settle, x.open.id, x.open.units+e.N
+// onReservation makes a call on the caller's reservation.
+func (x *caller) onReservation(rules *engine.Compiled, e event) error {
+	var found engine.Reservation
+	calls := []engine.Call{{
+		Rules:       rules,
+		Key:         keyOf(e.Key),
+		ID:          strconv.FormatUint(e.ID, 36),
+		N:           e.N,
+		From:        e.From,
+		Reservation: &found,
+	}}
+	switch c := &calls[0]; e.Op {
+	case reserve:
+		c.TTL = (24 * time.Hour).Microseconds()
+	case extend:
+		c.Op = engine.Extend
+	case settle:
+		c.Op = engine.Settle
 	}
-	calls := []engine.Call{c}
 	x.engine.Do(context.Background(), calls)
-	if x.open = (reserved{}); e.Op == reserve && calls[0].Err == nil {
-		x.open = reserved{c.ID, e.N}
+	if x.failed = e; calls[0].Err != nil {
+		return calls[0].Err
 	}
-	changed = e.N
-	if e.Op == settle && e.N < 0 { // others may be gone by a refund or a reset
-		changed = -calls[0].Result.Granted
+	x.failed, x.open = event{}, reserved{}
+	if !found.Settled {
+		x.open = reserved{e.ID, found.Units}
 	}
-	return changed, calls[0].Err
+	e.Kind, e.At = acked, calls[0].Result.At.UnixMicro()
+	e.Used, e.Settled = found.Units, found.Settled
+	e.Replayed = calls[0].Result.Replayed
+	x.journal.write(e)
+	return nil
+}
+
+// repeat repeats the caller's operations of the life before.
+func (x *caller) repeat(all []event) error {
+	for _, e := range all {
+		again := x.again
+		if e.Table == holdTable {
+			again = x.operate
+		}
+		if e.Caller != x.index {
+			continue
+		}
+		if err := again(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // again repeats an operation of an earlier life with its idempotency key. An acknowledged
@@ -343,10 +412,17 @@ type event struct {
 	Caller uint16
 	Table  uint16 // index in policies
 	Key    uint32 // index of the key
-	N      int64  // units; of a refund, those that it took; of a settlement, the change
+	N      int64  // units; of a refund, those that it took; of a block, microseconds
 	At     int64  // instant of the decision, microseconds
-	Used   int64  // state: the units that count
-	ID     uint64 // number of the idempotency key, 0 = none
+	Used   int64  // state: the units that count; an answer: those granted, or those of the reservation
+	ID     uint64 // number of the idempotency key or of the reservation, 0 = none
+	From   int64  // extend: the units of the reservation before
+
+	Held    int64 // state: the units that are held
+	Blocked bool  // state: a block runs
+
+	Settled  bool // the answer of a call on a reservation: it is settled
+	Replayed bool // the call was made before
 }
 
 type eventKind uint8
@@ -370,7 +446,9 @@ const (
 	reset
 	once
 	reserve // an attempt that opens a reservation
-	settle  // N is the difference to the units that were reserved
+	extend  // a reservation, by N units
+	settle  // a reservation, with N units
+	block   // for N microseconds; 0 ends it
 )
 
 // pipe is the journal in the child.
@@ -443,7 +521,7 @@ func killed(t *testing.T, kills int, c childConfig) (l *ledger, seed uint64) {
 	for i := 0; ; i++ {
 		last := i >= kills && l.acked >= enoughAcked*kills || i >= 10*kills
 		c.Mode = []string{"100ms", "always"}[i%2]
-		c.Once = l.once()
+		c.Repeat = l.repeatable()
 		span := time.Duration(r.Int64N(int64(100 * time.Millisecond)))
 		if i%16 == 15 {
 			span += time.Second // for a whole snapshot; otherwise each life begins with a longer log

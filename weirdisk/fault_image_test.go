@@ -100,7 +100,13 @@ func (l *ledger) compare(t *testing.T, dir, mode string) (problems []string, err
 	}
 	defer e.Close()
 	limiters := must.Get(limitersOn(e))(t)
-	must.Do(t, limiters.used(l.observe))
+	must.Do(t, limiters.observed(l.observe))
+	for _, call := range l.repeatable() {
+		if call.Op == reserve && len(l.problems) == 0 {
+			x := &caller{journal: l, engine: e, limiters: limiters, random: rand.New(rand.NewPCG(0, 0))}
+			must.Do(t, x.operate(call)) // its answer describes the reservation
+		}
+	}
 	return l.problems, nil
 }
 
