@@ -29,8 +29,8 @@ RUNTESTS = GO=$(GO) $(GO) run ./internal/testkit/runtests
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: build ## Serve the demonstration policies on 127.0.0.1:7070, or LISTEN=host:port.
-	$(BIN)/weir serve --listen $(LISTEN)
+run: build ## Serve the demonstration policies, and inline ones, on 127.0.0.1:7070, or LISTEN=host:port.
+	$(BIN)/weir serve --inline-policies --listen $(LISTEN)
 
 build: ## Build bin/weir, or BIN=directory.
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o $(BIN)/weir ./cmd/weir

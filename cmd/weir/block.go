@@ -51,7 +51,7 @@ func (o *blockOptions) run(cmd *cobra.Command, args []string) error {
 		Policy string            `json:"policy"`
 		Key    map[string]string `json:"key"`
 		For    int64             `json:"for_ms"`
-		Limits []string          `json:"limits,omitempty"`
+		Limits []string          `json:"limit_names,omitempty"`
 	}{args[0], key, o.time.Milliseconds(), o.limits}
 	var done struct {
 		Limits []string  `json:"limits"`

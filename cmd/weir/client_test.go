@@ -191,7 +191,7 @@ func TestBlock(t *testing.T) {
 	defer weir.Close()
 	t.Setenv("WEIR_ADMIN_TOKEN", "the-token-of-operators-in-a-test")
 	code, stdout, stderr := runWeir("block", "api", "tenant=a", "user=b", "--for", "1h30m", "--limit", "user", "--limit", "burst", "--url", weir.URL)
-	if want := `POST /v1/block {"policy":"api","key":{"tenant":"a","user":"b"},"for_ms":5400000,"limits":["user","burst"]}`; strings.TrimSpace(request) != want || token != "Bearer the-token-of-operators-in-a-test" {
+	if want := `POST /v1/block {"policy":"api","key":{"tenant":"a","user":"b"},"for_ms":5400000,"limit_names":["user","burst"]}`; strings.TrimSpace(request) != want || token != "Bearer the-token-of-operators-in-a-test" {
 		t.Errorf("got %s with %q\nwant %s", request, token, want)
 	}
 	until := time.Date(2026, 11, 20, 13, 7, 31, 0, time.UTC).Local().Format("2006-01-02 15:04:05 MST")

@@ -37,7 +37,11 @@ func (o *resetOptions) run(cmd *cobra.Command, args []string) error {
 		if v.Name == "limit" {
 			return usage("name limits by --limit NAME", "a dimension cannot be called %q here", v.Name)
 		}
-		query.Set(v.Name, v.Value)
+		name := v.Name
+		if name == "limits" { // a word of the query
+			name = "key." + name
+		}
+		query.Set(name, v.Value)
 	}
 	client, err := o.server.newClient(requestTimeout)
 	if err != nil {

@@ -12,25 +12,40 @@ import (
 
 // Name identifies a reservation. As a text it is base64url without padding: a version and the
 // number of dimensions, a byte each, then the policy, the id, the name and the value of plan-by, and
-// each dimension with its value, each behind its length.
+// each dimension with its value, each behind its length. That of an inline policy has the number of
+// limits as a third byte, and the limits at its end.
 type Name struct {
 	Policy string
 	ID     string        // 1 … weir.MaxIDBytes bytes; "" = it holds nothing
 	Plan   enforce.Pair  // the value that chose a plan, if it is no dimension; zero = none did
 	Pairs  enforce.Pairs // the dimensions
+	Limits []string      // of an inline policy, as the caller wrote them; nil = the policy is that of a file
 }
 
-// version is the first byte of a name. Later versions of Weir read it.
-const version = 1
+// The first byte of a name is its version. Later versions of Weir read both.
+const (
+	version       = 1
+	versionInline = 2
+)
+
+// fields is the number of texts in a name before the dimensions.
+const fields = 4
 
 // String returns the text of the name.
 func (n Name) String() string {
 	b := []byte{version, byte(len(n.Pairs))}
+	if n.Limits != nil {
+		b[0] = versionInline
+		b = append(b, byte(len(n.Limits)))
+	}
 	for _, text := range []string{n.Policy, n.ID, n.Plan.Name, n.Plan.Value} {
 		b = keyenc.Append(b, text)
 	}
 	for _, p := range n.Pairs {
 		b = keyenc.Append(keyenc.Append(b, p.Name), p.Value)
+	}
+	for _, line := range n.Limits {
+		b = keyenc.Append(b, line)
 	}
 	return base64.RawURLEncoding.EncodeToString(b)
 }
@@ -41,20 +56,35 @@ var errMalformed = calls.BadInput(`the reservation is malformed: it was cut off 
 // Parse returns the name of a text. Another text than that of a name is bad input.
 func Parse(text string) (n Name, err error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) < 2 || b[0] != version || strings.ContainsAny(text, "\r\n") { // the decoder skips line endings
+	if err != nil || strings.ContainsAny(text, "\r\n") { // the decoder skips line endings
 		return n, errMalformed
 	}
-	const fields = 4
-	texts, ok := keyenc.Values(b[2:])
-	if !ok || len(texts) != fields+2*int(b[1]) || len(texts[1]) > weir.MaxIDBytes {
+	pairs, limits, b, ok := cutHeader(b)
+	texts, whole := keyenc.Values(b)
+	if !ok || !whole || len(texts) != fields+2*pairs+limits || len(texts[1]) > weir.MaxIDBytes {
 		return n, errMalformed
 	}
 	n = Name{Policy: texts[0], ID: texts[1], Plan: enforce.Pair{Name: texts[2], Value: texts[3]}}
-	for i := fields; i < len(texts); i += 2 {
+	for i := range pairs {
+		at := fields + 2*i
 		var problem string
-		if n.Pairs, problem = n.Pairs.Add(texts[i], texts[i+1]); problem != "" {
+		if n.Pairs, problem = n.Pairs.Add(texts[at], texts[at+1]); problem != "" {
 			return Name{}, errMalformed
 		}
 	}
+	if limits > 0 {
+		n.Limits = texts[fields+2*pairs:]
+	}
 	return n, nil
+}
+
+// cutHeader returns the numbers of dimensions and of limits at the beginning of a name, and the rest.
+func cutHeader(b []byte) (pairs, limits int, rest []byte, ok bool) {
+	switch {
+	case len(b) >= 2 && b[0] == version:
+		return int(b[1]), 0, b[2:], true
+	case len(b) >= 3 && b[0] == versionInline && b[2] > 0:
+		return int(b[1]), int(b[2]), b[3:], true
+	}
+	return 0, 0, nil, false
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
+	"github.com/weirlimit/weir/cmd/weir/internal/inline"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
@@ -64,10 +65,13 @@ type Reservation struct {
 }
 
 // Opened returns the reservation of an attempt by p that was allowed. key is its key by names, with
-// the value that chose a plan. A shadow allows attempts that the engine has denied: their
+// the value that chose a plan, and limits are those of an inline policy. A shadow allows attempts that the engine has denied: their
 // reservation holds nothing, and its calls succeed and change nothing.
-func Opened(p *enforce.Rule, key enforce.Pairs, a *enforce.Request, o *enforce.Outcome) Reservation {
-	name := Name{Policy: p.Name, Pairs: key}
+func Opened(p *enforce.Rule, limits []string, key enforce.Pairs, a *enforce.Request, o *enforce.Outcome) Reservation {
+	name := Name{Policy: p.Name, Pairs: key, Limits: limits}
+	if limits != nil {
+		name.Policy = inline.CallerName(p.Name)
+	}
 	if i := slices.IndexFunc(key, func(v enforce.Pair) bool { return v.Name == p.PlanBy }); i >= 0 && !slices.Contains(p.Dimensions(), p.PlanBy) {
 		name.Plan, name.Pairs = key[i], slices.Delete(slices.Clone(key), i, i+1)
 	}
@@ -75,12 +79,12 @@ func Opened(p *enforce.Rule, key enforce.Pairs, a *enforce.Request, o *enforce.O
 		return nothing(p, &name, o, a.TTL)
 	}
 	name.ID = o.ReservedID
-	return describe(&name, o)
+	return describe(p, &name, o)
 }
 
-// describe returns the reservation of a name after an outcome.
-func describe(name *Name, o *enforce.Outcome) Reservation {
-	x := Reservation{Policy: name.Policy, Name: name.String(), Units: o.Reserved.Units, Expires: time.UnixMicro(o.Reserved.ExpiresAt)}
+// describe returns the reservation of a name after an outcome by p.
+func describe(p *enforce.Rule, name *Name, o *enforce.Outcome) Reservation {
+	x := Reservation{Policy: p.Name, Name: name.String(), Units: o.Reserved.Units, Expires: time.UnixMicro(o.Reserved.ExpiresAt)}
 	if o.Reserved.HeldUntil > 0 {
 		x.HeldUntil = time.UnixMicro(o.Reserved.HeldUntil)
 	}
@@ -111,8 +115,8 @@ type Settlement struct {
 
 // Settle settles the reservation of a name once, with the units that were used, or with
 // [engine.AllUnits]. It is one call of the engine. via is the Via of its request.
-func Settle(ctx context.Context, set *enforce.Version, via *calls.Via, name string, actual int64) (Settlement, error) {
-	p, a, named, err := open(set, via, name)
+func Settle(ctx context.Context, in inline.Finder, via *calls.Via, name string, actual int64) (Settlement, error) {
+	p, a, named, err := open(in, via, name)
 	if err != nil {
 		return Settlement{}, err
 	}
@@ -141,8 +145,8 @@ type Extension struct {
 // Extend renews the life and the hold of the reservation of a name, and takes n more units. before
 // are the units that it had, so that a repetition is made once, or [engine.Unknown]. It is one call
 // of the engine. via is the Via of its request.
-func Extend(ctx context.Context, set *enforce.Version, via *calls.Via, name string, n, before int64) (Extension, error) {
-	p, a, named, err := open(set, via, name)
+func Extend(ctx context.Context, in inline.Finder, via *calls.Via, name string, n, before int64) (Extension, error) {
+	p, a, named, err := open(in, via, name)
 	if err != nil {
 		return Extension{}, err
 	}
@@ -155,16 +159,20 @@ func Extend(ctx context.Context, set *enforce.Version, via *calls.Via, name stri
 	if err != nil {
 		return Extension{}, explain(err)
 	}
-	return Extension{Reservation: describe(&named, &o), Request: a, Outcome: o}, nil
+	return Extension{Reservation: describe(p, &named, &o), Request: a, Outcome: o}, nil
 }
 
 // open returns the policy in force of a name, and a request for its key. Without the plans of its
 // policy a reservation is settled by the policy's own numbers.
-func open(set *enforce.Version, via *calls.Via, text string) (p *enforce.Rule, a enforce.Request, name Name, err error) {
+func open(in inline.Finder, via *calls.Via, text string) (p *enforce.Rule, a enforce.Request, name Name, err error) {
 	if name, err = Parse(text); err != nil {
 		return nil, a, name, err
 	}
-	if p, err = set.Rule(name.Policy); err != nil {
+	switch p, err = in.Rule(name.Policy, name.Limits); {
+	case err == nil:
+	case name.Limits != nil:
+		return nil, a, name, err
+	default:
 		return nil, a, name, &calls.Problem{Err: weir.ErrExpired, Detail: "no policy " + answer.Quoted(name.Policy) +
 			"; the units of its reservations leave in their time"} // a policy of a similar name is of no use
 	}

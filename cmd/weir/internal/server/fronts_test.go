@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -165,12 +166,34 @@ func sendTo(t *testing.T, dial func() (net.Conn, error), commands ...string) str
 	c := must.Get(dial())(t)
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(patience))
-	fmt.Fprintf(c, "%s\r\nQUIT\r\n", strings.Join(commands, "\r\n"))
+	var text strings.Builder
+	for _, command := range commands {
+		text.WriteString(encodeCommand(command))
+	}
+	fmt.Fprintf(c, "%sQUIT\r\n", &text)
 	b, err := io.ReadAll(c)
 	if err != nil {
 		t.Fatalf("%q: %q, %v", commands, b, err)
 	}
 	return strings.ReplaceAll(strings.TrimSuffix(string(b), "+OK\r\n"), "\r\n", " ")
+}
+
+// quoted finds the arguments of a command in which some are in quotes.
+var quoted = regexp.MustCompile(`"([^"]*)"|[^ ]+`)
+
+// encodeCommand returns a command as a line, or as an array if some of its arguments are in quotes.
+func encodeCommand(command string) string {
+	if !strings.Contains(command, `"`) {
+		return command + "\r\n"
+	}
+	args := quoted.FindAllString(command, -1)
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(args))
+	for _, a := range args {
+		a = strings.Trim(a, `"`)
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
+	}
+	return b.String()
 }
 
 func plainly(s *Server) func() (net.Conn, error) {
@@ -195,7 +218,7 @@ func TestUnauthorizedRedisCommandsAreCounted(t *testing.T) {
 // all answers.
 func askRESP(t *testing.T, s *Server, commands ...string) string {
 	t.Helper()
-	server := resp.New(resp.Config{Policies: s.set, Capacity: s.capacity, Errors: s.errors})
+	server := resp.New(resp.Config{Policies: s.set, Inline: s.inline, Capacity: s.capacity, Errors: s.errors})
 	ours, theirs := net.Pipe()
 	l := make(pipe, 1)
 	l <- theirs

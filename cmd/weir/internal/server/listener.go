@@ -163,7 +163,7 @@ func (s *Server) serveGRPC(l *listener) {
 func (s *Server) serveRESP(l *listener) {
 	c := &s.config
 	config := resp.Config{
-		Policies: s.policies.Version, Capacity: s.capacity, Errors: s.errors, Waits: c.Memory == nil,
+		Policies: s.policies.Version, Inline: s.inline, Capacity: s.capacity, Errors: s.errors, Waits: c.Memory == nil,
 		Token: c.Auth.Token, Admin: c.Auth.Admin, NoReset: s.admin != nil, Version: c.Version, Log: s.log,
 	}
 	if l.Clients {

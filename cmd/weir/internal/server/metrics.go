@@ -71,6 +71,10 @@ func (s *Server) addPolicyMetrics() {
 	s.addReloadMetrics("weir_", "Reloads of the policies; after an error the older ones stay.",
 		"1 if the last reload succeeded or none was attempted, 0 if it failed and older policies than wanted are in force.", &s.reloads)
 	m.Gauge("weir_policies_generation", "Number of the policies in force: 1 at the start, one more with each reload.", nil, func() float64 { return float64(s.Generation()) })
+	if s.inline != nil {
+		m.Gauge("weir_inline_policies", "Policies that calls have carried (--inline-policies), at most 1000; each has its row in the metrics of policies.", nil,
+			func() float64 { return float64(s.inline.Len()) })
+	}
 	m.Gauge("weir_config_last_reload_success_timestamp_seconds", "Instant of the last successful reload, or of the start, in seconds since 1970.", nil,
 		func() float64 { return float64(s.reloads.Load().succeeded.UnixMilli()) / 1000 })
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/cmd/weir/internal/inline"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/internal/enforce"
@@ -84,8 +85,26 @@ func (s *Server) served(f *policy.File) (*policy.File, error) {
 	if f == nil || len(f.Policies) == 0 && s.config.Envoy == nil {
 		return nil, errNothing
 	}
+	if s.config.Inline {
+		if err := checkInlineNames(f); err != nil {
+			return nil, err
+		}
+	}
 	s.observer.Policies = len(f.Policies)
 	return f, nil
+}
+
+// checkInlineNames rejects a policy of a file with the name of an inline one: they would share
+// histories.
+func checkInlineNames(f *policy.File) error {
+	for _, p := range f.Policies {
+		if inline.Named(p.Name) {
+			return &policy.Error{File: f.Name, Line: p.Line,
+				Problem: "policy " + p.Name + " has the name of an inline policy, which calls may carry by --inline-policies",
+				Next:    "choose a name that does not begin with " + inline.Prefix}
+		}
+	}
+	return nil
 }
 
 // warnMistakes logs the expired overrides of the policies in force, and their limits that deny

@@ -23,8 +23,8 @@ import (
 
 // TestScripts plays each script of testdata on a server of its own, whose clock begins at
 // 2000-01-01. The policies are those of weir.yaml at the beginning of the archive, or else in
-// the folder. Bad input reaches no engine, and in down.txtar the store does not answer,
-// and in full.txtar it may hold one key.
+// the folder. Bad input reaches no engine, in down.txtar the store does not answer, and in full.txtar
+// it may hold one key. Where the name of the archive has inline, calls may carry policies.
 func TestScripts(t *testing.T) {
 	for _, path := range must.Get(filepath.Glob("testdata/*.txtar"))(t) {
 		archive, policies := txtar.Parse(must.Get(os.ReadFile(path))(t)), file(t)
@@ -44,7 +44,9 @@ func TestScripts(t *testing.T) {
 			}
 			t.Run(filepath.Base(path)+" "+f.Name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s, logged := newServer(t, e, func(c *Config) { c.Policies = policies })
+					s, logged := newServer(t, e, func(c *Config) {
+						c.Policies, c.Inline = policies, strings.Contains(path, "inline")
+					})
 					(&player{t: t, s: s, logged: logged, names: map[string]string{}}).play(string(f.Data))
 				})
 			})

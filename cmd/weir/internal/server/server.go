@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/resp"
+	"github.com/weirlimit/weir/cmd/weir/internal/inline"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
@@ -39,6 +41,7 @@ import (
 // Limits are required.
 type Config struct {
 	Policies  *policy.File     // its Name is for people, too
+	Inline    bool             // calls may carry policies of their own
 	Engine    engine.Engine    // decides
 	Memory    *weir.Memory     // Engine, if it keeps its histories in this process alone; default: none
 	Fallback  *fallback.Engine // Engine, if its store can be down, for metrics and the status; default: none
@@ -102,6 +105,7 @@ type Server struct {
 	config   Config
 	log      *slog.Logger
 	policies enforce.Set
+	inline   *inline.Policies // nil without Config.Inline
 	observer *calls.Observer
 	metrics  *metrics.Metrics
 	api      *httpapi.API
@@ -137,7 +141,10 @@ func New(c Config) (*Server, error) {
 	s.metrics = metrics.New(c.Version)
 	s.observer = &calls.Observer{Metrics: s.metrics, Tracer: c.Tracer, TopKeys: c.TopKeys,
 		Recorder: c.Recorder, Log: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}, Errors: s.errors}
-	s.observer.AddMetrics(func() []*enforce.Rule { return s.set().Rules })
+	if c.Inline {
+		s.inline = newInline(s.observer, c.Engine)
+	}
+	s.observer.AddMetrics(func() []*enforce.Rule { return slices.Concat(s.set().Rules, s.inline.Rules()) })
 	first, err := s.served(c.Policies)
 	if err != nil {
 		return nil, err
@@ -151,7 +158,7 @@ func New(c Config) (*Server, error) {
 	s.reloads.Store(&reloads{succeeded: s.set().Since})
 	s.envoyReloads.Store(new(reloads))
 	s.api = httpapi.New(httpapi.Config{
-		Policies: s.policies.Version, Status: s.status, Capacity: s.capacity,
+		Policies: s.policies.Version, Inline: s.inline, Status: s.status, Capacity: s.capacity,
 		Envoy: s.envoy, HasDomain: func(name string) bool { return s.rules.Load().Domain(name) != nil },
 		Metrics: s.metrics.Handler(), Reread: c.Reread,
 		Errors: s.errors, GateLog: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod},
@@ -164,7 +171,21 @@ func New(c Config) (*Server, error) {
 	return s, s.checkAccess()
 }
 
-// set returns the policies in force.
+// newInline returns the inline policies on an engine. Their sketches of denied keys are as small as
+// those of as many policies in a file.
+func newInline(observer *calls.Observer, e engine.Engine) *inline.Policies {
+	of := *observer
+	of.Policies = inline.Max
+	return inline.New(e, func(next, before *enforce.Rule) {
+		var old *calls.Rule
+		if before != nil {
+			old = calls.Of(before)
+		}
+		next.Handle = of.Rule(next, old)
+	})
+}
+
+// set returns the policies of the file in force.
 func (s *Server) set() *enforce.Version { return s.policies.Version() }
 
 // status returns the state of the server for /readyz.

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,17 +73,17 @@ var (
 func init() {
 	commands = []command{
 		{name: "WEIR.POLICIES", usage: "WEIR.POLICIES", reply: listPolicies},
-		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"ID"}}, op: engine.Attempt},
-		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, syntax: syntax{numbers: 1}, op: engine.Peek},
-		{name: "WEIR.COUNT", usage: "WEIR.COUNT policy dimension=value … last_ms [LIMIT name]", least: 1, most: maxArgs, syntax: syntax{needs: countSpan, numbers: 1, options: []string{"LIMIT"}}, change: count, op: engine.Count},
-		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"ID"}}, op: engine.Record},
-		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, syntax: syntax{needs: grantInstant, numbers: 2, options: []string{"ID"}}, change: refund, op: engine.Refund},
-		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"ID", "TTL"}}, op: engine.Attempt},
-		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, syntax: syntax{token: true, settles: engine.AllUnits}, change: settle},
-		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, syntax: syntax{token: true}, change: settle},
-		{name: "WEIR.EXTEND", usage: "WEIR.EXTEND reservation [n [reserved]]", least: 1, most: 3, syntax: syntax{token: true}, change: extend},
-		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value … [LIMIT name] …", least: 1, most: maxArgs, syntax: syntax{options: []string{"LIMIT"}}, change: reset, op: engine.Reset, needs: mayReset},
-		{name: "WEIR.BLOCK", usage: "WEIR.BLOCK policy dimension=value … for_ms [LIMIT name] …", least: 2, most: maxArgs, syntax: syntax{needs: blockTime, numbers: 1, options: []string{"LIMIT"}}, change: block, op: engine.Block, needs: mayReset},
+		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id] [LIMITS limit] …", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID"}}, op: engine.Attempt},
+		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n] [LIMITS limit] …", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS"}}, op: engine.Peek},
+		{name: "WEIR.COUNT", usage: "WEIR.COUNT policy dimension=value … last_ms [LIMIT name] [LIMITS limit] …", least: 1, most: maxArgs, syntax: syntax{needs: countSpan, numbers: 1, options: []string{"LIMITS", "LIMIT"}}, change: count, op: engine.Count},
+		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id] [LIMITS limit] …", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID"}}, op: engine.Record},
+		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id] [LIMITS limit] …", least: 2, most: maxArgs, syntax: syntax{needs: grantInstant, numbers: 2, options: []string{"LIMITS", "ID"}}, change: refund, op: engine.Refund},
+		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id] [LIMITS limit] …", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID", "TTL"}}, op: engine.Attempt},
+		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, syntax: syntax{reservation: true, settles: engine.AllUnits}, change: settle},
+		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, syntax: syntax{reservation: true}, change: settle},
+		{name: "WEIR.EXTEND", usage: "WEIR.EXTEND reservation [n [reserved]]", least: 1, most: 3, syntax: syntax{reservation: true}, change: extend},
+		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value … [LIMIT name] … [LIMITS limit] …", least: 1, most: maxArgs, syntax: syntax{options: []string{"LIMITS", "LIMIT"}}, change: reset, op: engine.Reset, needs: mayReset},
+		{name: "WEIR.BLOCK", usage: "WEIR.BLOCK policy dimension=value … for_ms [LIMIT name] … [LIMITS limit] …", least: 2, most: maxArgs, syntax: syntax{needs: blockTime, numbers: 1, options: []string{"LIMITS", "LIMIT"}}, change: block, op: engine.Block, needs: mayReset},
 
 		{name: "PING", usage: "PING [message]", most: 1, reply: ping},
 		{name: "ECHO", usage: "ECHO message", least: 1, most: 1, reply: ping},
@@ -140,17 +141,19 @@ type arguments struct {
 	pairs  enforce.Pairs // the pairs of the key
 	needed int64         // the number that syntax.needs
 	ttl    int64         // time to live in milliseconds; 0 = not set
-	token  string        // the name of the reservation
-	before int64         // units of the reservation before an extension, or engine.Unknown
+	lines  []string      // the limits of an inline policy; nil = the policy is that of the file
+
+	reservation string // its name
+	before      int64  // units of the reservation before an extension, or engine.Unknown
 }
 
 // syntax describes the arguments after the dimensions.
 type syntax struct {
-	token   bool     // a reservation takes the place of the policy and the dimensions
-	settles int64    // the units that were used, of a reservation without a number
-	needs   *operand // a number that must be there; nil = none
-	numbers int      // the most numbers: the one that it needs, and n
-	options []string // the last arguments, each a name and a value, in any order
+	reservation bool     // a reservation takes the place of the policy and the dimensions
+	settles     int64    // the units that were used, of a reservation without a number
+	needs       *operand // a number that must be there; nil = none
+	numbers     int      // the most numbers: the one that it needs, and n
+	options     []string // the last arguments, each a name and a value, in any order
 }
 
 // operand is a number that a command needs.
@@ -172,14 +175,17 @@ var (
 func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs) (a arguments, err error) {
 	syntax := &cmd.syntax
 	a.Request, a.pairs = enforce.Request{Op: cmd.op, N: 1, Via: via}, pairs
-	if syntax.token {
+	if syntax.reservation {
 		return a, a.readReservation(args, cmd)
-	}
-	if a.policy, err = s.config.Policies().Rule(args[0]); err != nil {
-		return a, calls.BadInput("%s; WEIR.POLICIES lists all policies", strings.TrimPrefix(err.Error(), "weir: "))
 	}
 	rest, err := a.cutOptions(args[1:], cmd)
 	if err != nil {
+		return a, err
+	}
+	if a.policy, err = s.finder().Rule(args[0], a.lines); err != nil {
+		if errors.Is(err, enforce.ErrNoPolicy) {
+			err = calls.BadInput("%s; WEIR.POLICIES lists all policies", strings.TrimPrefix(err.Error(), "weir: "))
+		}
 		return a, err
 	}
 	dims := len(rest) // before the numbers, which have no =
@@ -236,7 +242,7 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 // readReservation parses the arguments of a command about a reservation: its name, and the units
 // that were used, or the further ones of an extension with those before.
 func (a *arguments) readReservation(args []string, cmd *command) (err error) {
-	a.token, a.needed, a.before = args[0], cmd.syntax.settles, engine.Unknown
+	a.reservation, a.needed, a.before = args[0], cmd.syntax.settles, engine.Unknown
 	if len(args) > 1 {
 		a.needed, err = number(args[1], "the number of units", weir.MaxUnits, "", cmd)
 	}
@@ -254,7 +260,7 @@ func (a *arguments) changesKey() bool { return a.Op == engine.Reset || a.Op == e
 func namedOperand(pairs []string, of *enforce.Rule) string {
 	for _, pair := range pairs {
 		name, _, _ := strings.Cut(pair, "=")
-		operand := slices.Contains([]string{"N", "ID", "TTL", "LIMIT", "UNITS", "COST"}, strings.ToUpper(name))
+		operand := slices.Contains([]string{"N", "ID", "TTL", "LIMIT", "LIMITS", "UNITS", "COST"}, strings.ToUpper(name))
 		if operand && !slices.Contains(of.Dimensions(), name) {
 			return pair
 		}
@@ -262,9 +268,9 @@ func namedOperand(pairs []string, of *enforce.Rule) string {
 	return ""
 }
 
-// cutOptions parses the options and returns the arguments before them. Each option appears
-// at most once, but for the limits of a reset or a block. It has no =, so a dimension is never mistaken for
-// one.
+// cutOptions parses the options and returns the arguments before them. Each option appears at most
+// once, but for the limits of an inline policy, and those of a reset or a block. It has no =, so a
+// dimension is never mistaken for one.
 func (a *arguments) cutOptions(args []string, cmd *command) ([]string, error) {
 	allowed := cmd.syntax.options
 	isOption := func(i int) bool {
@@ -291,6 +297,8 @@ func (a *arguments) cutOptions(args []string, cmd *command) ([]string, error) {
 			if a.ttl == 0 {
 				return nil, calls.BadInput("TTL must be 1 or more; leave it out for the longest time")
 			}
+		case name == "LIMITS":
+			a.lines = slices.Insert(a.lines, 0, value)
 		case name == "LIMIT" && a.changesKey():
 			a.Limits = slices.Insert(a.Limits, 0, value) // they are read from the last one on
 		case name == "LIMIT" && a.Limit == "":

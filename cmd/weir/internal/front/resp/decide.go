@@ -144,7 +144,7 @@ func answerReservation(out []byte, a *arguments, o *enforce.Outcome) []byte {
 	d, expires := &o.Decision, int64(0)
 	var x reserve.Reservation
 	if d.Allowed && a.N > 0 { // one of 0 units is a peek
-		x = reserve.Opened(a.policy, a.pairs, &a.Request, o)
+		x = reserve.Opened(a.policy, a.lines, a.pairs, &a.Request, o)
 		expires = x.Expires.UnixMicro()
 	}
 	more, n := appendInt(appendBulk(nil, x.Name), expires), 2
@@ -160,7 +160,7 @@ func answerReservation(out []byte, a *arguments, o *enforce.Outcome) []byte {
 // settle answers WEIR.SETTLE and WEIR.RELEASE with four elements: the units that were
 // reserved, used, refunded and recorded.
 func settle(s *Server, out []byte, a arguments) ([]byte, error) {
-	done, err := reserve.Settle(background, s.config.Policies(), via, a.token, a.needed)
+	done, err := reserve.Settle(background, s.finder(), via, a.reservation, a.needed)
 	out = appendInt(appendInt(appendArray(out, 4), done.Reserved), done.Actual)
 	return appendInt(appendInt(out, done.Refunded), done.Recorded), err
 }
@@ -168,7 +168,7 @@ func settle(s *Server, out []byte, a arguments) ([]byte, error) {
 // extend answers WEIR.EXTEND with a decision and two more elements: the units of the reservation
 // and the instant when it expires. With a hold, the last element is its end.
 func extend(s *Server, out []byte, a arguments) ([]byte, error) {
-	x, err := reserve.Extend(background, s.config.Policies(), via, a.token, a.needed, a.before)
+	x, err := reserve.Extend(background, s.finder(), via, a.reservation, a.needed, a.before)
 	if err != nil {
 		return out, err
 	}

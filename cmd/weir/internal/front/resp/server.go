@@ -40,14 +40,16 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
+	"github.com/weirlimit/weir/cmd/weir/internal/inline"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/enforce"
 )
 
-// Config configures a Server. The first three and Log are required.
+// Config configures a Server. Policies, Capacity, Errors and Log are required.
 type Config struct {
 	Policies func() *enforce.Version // in force
+	Inline   *inline.Policies        // nil = commands carry no policies of their own
 	Capacity *calls.Capacity         // for requests that wait for the store
 	Errors   *observe.Log            // for errors of the store
 	Waits    bool                    // decisions wait for a store, so those of a pipeline are made in one call
@@ -100,6 +102,11 @@ type Server struct {
 	// Counts since the start.
 	Rejected     atomic.Int64 // commands with bad input
 	Unauthorized atomic.Int64 // commands answered with NOAUTH, WRONGPASS or NOPERM
+}
+
+// finder finds the policies of commands.
+func (s *Server) finder() inline.Finder {
+	return inline.Finder{Version: s.config.Policies, Inline: s.config.Inline}
 }
 
 // New returns a server that does not serve yet.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
+	"github.com/weirlimit/weir/cmd/weir/internal/inline"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
@@ -32,6 +33,7 @@ import (
 // Config holds the parts of the server that the handlers use.
 type Config struct {
 	Policies  func() *enforce.Version // in force
+	Inline    *inline.Policies        // nil = calls carry no policies of their own
 	Status    func() Readiness
 	Capacity  *calls.Capacity // for requests that wait for the store
 	Envoy     *envoy.Service
@@ -64,6 +66,9 @@ type API struct {
 	BadRequests  atomic.Int64 // requests that were rejected as bad input
 	Unauthorized atomic.Int64 // requests without the secret or certificate they need, of any protocol
 }
+
+// finder finds the policies of calls.
+func (a *API) finder() inline.Finder { return inline.Finder{Version: a.Policies, Inline: a.Inline} }
 
 // New returns the handlers of a configuration.
 func New(c Config) *API {

@@ -159,7 +159,7 @@ func (a *API) reserve(s *scratch) error {
 	if err := a.answer(s); err != nil || !s.outcome.Decision.Allowed || s.N == 0 {
 		return err
 	}
-	x := reserve.Opened(s.to, s.key, &s.Request, &s.outcome)
+	x := reserve.Opened(s.to, s.lines, s.key, &s.Request, &s.outcome)
 	b := s.answer[:len(s.answer)-len("}\n")]
 	b = answer.AppendString(append(b, `,"reservation":`...), x.Name)
 	b = answer.AppendInstant(append(b, `,"expires_at":"`...), x.Expires)
@@ -173,7 +173,7 @@ func (a *API) reserve(s *scratch) error {
 // settle settles a reservation with "actual"; without it /v1/settle settles all units that
 // were reserved, and /v1/release 0.
 func (a *API) settle(s *scratch) error {
-	done, err := reserve.Settle(background, a.Policies(), s.Via.(*calls.Via), s.token, s.actual)
+	done, err := reserve.Settle(background, a.finder(), s.Via.(*calls.Via), s.reservation, s.actual)
 	s.answer = marshal(done)
 	return err
 }
@@ -190,7 +190,7 @@ type extension struct {
 // extend renews a reservation. If its further units are denied, the answer is that of a check, with
 // the status 429, because nothing was renewed.
 func (a *API) extend(s *scratch) error {
-	x, err := reserve.Extend(background, a.Policies(), s.Via.(*calls.Via), s.token, s.N, s.Before)
+	x, err := reserve.Extend(background, a.finder(), s.Via.(*calls.Via), s.reservation, s.N, s.Before)
 	if err != nil {
 		return err
 	}
@@ -215,10 +215,9 @@ func (a *API) extend(s *scratch) error {
 
 // checks decides a batch and writes the answers, in the order of the checks, to s.answer.
 func (a *API) checks(s *scratch) error {
-	set := a.Policies()
 	items := make([]enforce.Item, len(s.batch))
 	for i := range s.batch {
-		items[i] = itemOf(set, &s.batch[i])
+		items[i] = a.itemOf(&s.batch[i])
 		items[i].Op, items[i].Via = s.Op, s.Via
 	}
 	if s.together {
@@ -250,13 +249,13 @@ func (a *API) checks(s *scratch) error {
 }
 
 // itemOf returns the item of a check, or one with the error of its input.
-func itemOf(set *enforce.Version, c *call) enforce.Item {
+func (a *API) itemOf(c *call) enforce.Item {
 	if c.unnamed {
 		return enforce.Item{Err: errNoPolicy}
 	}
-	to, err := set.Rule(c.policy)
+	to, err := a.ruleOf(c, weir.ErrInput)
 	if err != nil {
-		return enforce.Item{Err: calls.NoPolicy(err, weir.ErrInput, listPolicies)}
+		return enforce.Item{Err: err}
 	}
 	if c.Target, err = to.Target(c.key); err != nil {
 		return enforce.Item{Err: err}

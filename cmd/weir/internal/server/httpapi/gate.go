@@ -48,7 +48,7 @@ func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 // of a denial.
 func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
 	q := query{gate: r, reserved: gateSettings}
-	if err = a.parseURL(r, s, gatePath, &q); err != nil {
+	if err = a.parseKey(r, s, &q); err != nil {
 		return 0, err
 	}
 	s.Op, s.Via = engine.Attempt, viaGate
@@ -165,21 +165,33 @@ const (
 	addressPrefix = "address." // the value is the address in the field, the last one of a list
 )
 
-// parseURL finds the policy that a path names behind a prefix, and reads the key from the query.
-func (a *API) parseURL(r *http.Request, s *scratch, prefix string, q *query) (err error) {
-	s.policy = strings.TrimPrefix(r.URL.Path, prefix)
-	if s.to, err = a.Policies().Rule(s.policy); err != nil {
-		return calls.NoPolicy(err, calls.ErrMissing, listPolicies)
+// parseKey finds the policy that the path of a gate names, and reads the key from the query.
+func (a *API) parseKey(r *http.Request, s *scratch, q *query) (err error) {
+	s.policy = strings.TrimPrefix(r.URL.Path, gatePath)
+	if s.to, err = a.ruleOf(&s.call, calls.ErrMissing); err != nil {
+		return err
 	}
 	q.rule, q.key = s.to, s.key
 	err = q.parse(r.URL.RawQuery)
-	s.key, s.Limits = q.key, q.limits
-	switch {
-	case err != nil:
-	case q.gate == nil:
-		s.Target, err = s.to.ResetTarget(s.key, s.Limits)
-	default:
+	s.key = q.key
+	if err == nil {
 		s.Target, err = s.to.Target(s.key)
+	}
+	return err
+}
+
+// parseReset reads the key and the limits of a reset from the query, and finds the policy that the
+// path names.
+func (a *API) parseReset(r *http.Request, s *scratch) error {
+	s.policy = strings.TrimPrefix(r.URL.Path, resetPath)
+	q := query{reset: true, key: s.key}
+	err := q.parse(r.URL.RawQuery)
+	s.key, s.Limits, s.lines = q.key, q.limits, q.lines
+	if err == nil {
+		s.to, err = a.ruleOf(&s.call, calls.ErrMissing)
+	}
+	if err == nil {
+		s.Target, err = s.to.ResetTarget(s.key, s.Limits)
 	}
 	return err
 }
@@ -187,11 +199,13 @@ func (a *API) parseURL(r *http.Request, s *scratch, prefix string, q *query) (er
 // query is the parsed query of a URL.
 type query struct {
 	rule     *enforce.Rule
-	gate     *http.Request // a gate call, with the header of the two prefixes; nil for a reset
+	gate     *http.Request // a gate call, with the header of the two prefixes; nil for other calls
+	reset    bool          // a reset, which may have limits
 	reserved []string      // the names of settings
 	key      enforce.Pairs
 	settings map[string]string // the reserved names that were given
 	limits   []string          // of a reset: the limits that it names
+	lines    []string          // of a reset: the limits of an inline policy
 	noPlan   bool              // the field with the value that chooses a plan is missing
 }
 
@@ -225,8 +239,12 @@ func (q *query) part(part string) error {
 		return &calls.Problem{Err: weir.ErrInput, Log: "query: a % begins no escape; write a percent sign as %25",
 			Detail: "query: " + answer.Shown(part) + " holds a % that begins no escape; write a percent sign as %25"}
 	}
-	if q.gate == nil && name == limitSetting {
+	if q.reset && name == limitSetting {
 		q.limits = append(q.limits, value)
+		return nil
+	}
+	if q.reset && name == linesSetting {
+		q.lines = append(q.lines, value)
 		return nil
 	}
 	if slices.Contains(q.reserved, name) {
@@ -278,20 +296,23 @@ func (q *query) lacksPlan(name, field string) bool {
 	if !ok || dimension == "" || dimension != q.rule.PlanBy || slices.Contains(q.rule.Compiled.Dimensions, dimension) {
 		return false
 	}
-	lines := q.lines(field)
+	lines := q.fieldLines(field)
 	return len(lines) == 0 || len(lines) == 1 && lines[0] == ""
 }
 
-// lines returns the lines of a header field. net/http keeps Host apart from the others.
-func (q *query) lines(field string) []string {
+// fieldLines returns the lines of a header field. net/http keeps Host apart from the others.
+func (q *query) fieldLines(field string) []string {
 	if strings.EqualFold(field, "Host") {
 		return []string{q.gate.Host}
 	}
 	return q.gate.Header.Values(field)
 }
 
-// limitSetting is the reserved name in the query of a reset.
-const limitSetting = "limit"
+// The reserved names in the query of a reset.
+const (
+	limitSetting = "limit"  // a limit to reset
+	linesSetting = "limits" // a limit of an inline policy
+)
 
 // gateSettings are the reserved names in the query of a gate.
 var gateSettings = []string{"deny", "n"}
@@ -334,7 +355,7 @@ func (q *query) fromHeader(name, value string) (dimension, found string, err err
 			return name, value, nil
 		}
 	}
-	lines := q.lines(value)
+	lines := q.fieldLines(value)
 	switch {
 	case len(lines) == 0 || lines[len(lines)-1] == "":
 		return "", "", calls.BadInput("the request has no header field %s, in which the value of %s must stand", answer.Shown(value), answer.Shown(dimension))

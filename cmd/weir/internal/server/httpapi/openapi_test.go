@@ -185,7 +185,10 @@ func operation(to *route, method string, schemas members) object {
 		if to.op == engine.Reset {
 			parameters = append(parameters, object{"name": limitSetting, "in": "query", "style": "form", "explode": true,
 				"description": "the limits to reset, and only their dimensions are needed; default: those that count by every dimension",
-				"schema":      object{"type": "array", "items": object{"type": "string"}}})
+				"schema":      object{"type": "array", "items": object{"type": "string"}}},
+				object{"name": linesSetting, "in": "query", "style": "form", "explode": true,
+					"description": "the limits of an inline policy, in the words of a policy file; needs --inline-policies",
+					"schema":      object{"type": "array", "items": object{"type": "string"}}})
 		}
 		o["parameters"] = parameters
 	}
@@ -235,7 +238,7 @@ func bodySchema(takes member, schemas members) string {
 	}
 	text := func(about string) object { return object{"type": "string", "description": about} }
 	all := []object{
-		text("the name of a policy"),
+		text("the name of a policy of the file, or with limits that of an inline one"),
 		{"type": "object", "additionalProperties": object{"type": "string", "minLength": 1, "maxLength": weir.MaxValueBytes}, "maxProperties": weir.MaxDimensions, "description": "a value for each dimension of the policy"},
 		units("units, default 1", 0),
 		{"type": "integer", "minimum": 0, "maximum": weir.MaxInstant, "description": "the instant of the grant, in microseconds since 1970"},
@@ -251,6 +254,7 @@ func bodySchema(takes member, schemas members) string {
 		units("units of the reservation before the extension, so that a retry is made once", 0),
 		{"type": "integer", "minimum": 0, "maximum": weir.MaxWindow.Milliseconds(), "description": "the time of the block from now on, milliseconds; a running block that lasts longer stays, and 0 ends blocks"},
 		{"type": "array", "maxItems": engine.MaxLimits, "items": object{"type": "string"}, "description": "the limits to block, and only their dimensions are needed; default: those that count by every dimension"},
+		{"type": "array", "minItems": 1, "maxItems": engine.MaxLimits, "items": object{"type": "string"}, "description": "the limits of an inline policy, in the words of a policy file; needs --inline-policies"},
 	}
 	if takes == extendMembers {
 		all[2] = units("further units, default 0", 0)
@@ -262,13 +266,17 @@ func bodySchema(takes member, schemas members) string {
 			continue
 		}
 		properties[name] = all[i]
-		if m == lastMember || m == policyMember || m == tokenMember || m == checksMember || m == forMember {
+		if m == lastMember || m == reservationMember || m == checksMember || m == forMember {
 			required = append(required, name)
 		}
 	}
 	names := map[member]string{peekMembers: "PeekRequest", countMembers: "CountRequest", decisionMembers: "CheckRequest", refundMembers: "RefundRequest",
 		reserveMembers: "ReserveRequest", settleMembers: "SettleRequest", releaseMembers: "ReleaseRequest", extendMembers: "ExtendRequest", blockMembers: "BlockRequest", batchMembers: "ChecksRequest"}
-	schemas.set(names[takes], object{"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+	body := object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	if takes&policyMember != 0 {
+		body["anyOf"] = []object{{"required": []string{"policy"}}, {"required": []string{"limits"}}}
+	}
+	schemas.set(names[takes], body)
 	return names[takes]
 }
 

@@ -68,7 +68,7 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 			stopReading(w, r)
 			return calls.BadInput("body: a reset takes none; the key stands in the query: DELETE %sPOLICY?dimension=value", resetPath)
 		}
-		return a.parseURL(r, s, resetPath, new(query))
+		return a.parseReset(r, s)
 	}
 	s.body = s.body[:0]
 	if err = a.readBody(r, s, shortBody); err != nil {
@@ -81,8 +81,8 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 	if err = s.read(takes); err != nil || takes&policyMember == 0 {
 		return err
 	}
-	if s.to, err = a.Policies().Rule(s.policy); err != nil {
-		return calls.NoPolicy(err, weir.ErrInput, listPolicies)
+	if s.to, err = a.ruleOf(&s.call, weir.ErrInput); err != nil {
+		return err
 	}
 	if takes&forMember != 0 {
 		s.Target, err = s.to.ResetTarget(s.key, s.Limits)
@@ -99,6 +99,16 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 		s.TTL, err = reserve.TTL(s.to, &s.Target, s.ttl, `"ttl_ms"`)
 	}
 	return err
+}
+
+// ruleOf returns the policy of a call: the inline one if the call has limits, otherwise that of the
+// file. The error for an unknown name wraps kind.
+func (a *API) ruleOf(c *call, kind error) (*enforce.Rule, error) {
+	to, err := a.finder().Rule(c.policy, c.lines)
+	if errors.Is(err, enforce.ErrNoPolicy) {
+		err = calls.NoPolicy(err, kind, listPolicies)
+	}
+	return to, err
 }
 
 const (
@@ -154,21 +164,22 @@ func stopReading(w http.ResponseWriter, r *http.Request) {
 // call is the content of a body.
 type call struct {
 	policy  string
+	lines   []string // the limits of an inline policy; nil = the policy is that of the file
 	key     enforce.Pairs
 	unnamed bool // a check of a batch has no policy
 
 	enforce.Request       // the body holds ID, Limit, and N, 0 … weir.MaxUnits with default 1
 	granted         int64 // the instant of a grant to refund, microseconds since 1970; -1 = missing
 
-	ttl    int64  // the time to live of a reservation, in milliseconds; 0 = default
-	token  string // the name of a reservation
-	actual int64  // units that were used, or engine.AllUnits
+	ttl         int64  // the time to live of a reservation, in milliseconds; 0 = default
+	reservation string // its name
+	actual      int64  // units that were used, or engine.AllUnits
 
 	last int64 // the span to count, in milliseconds
 }
 
 // member is a set of the members of a body.
-type member uint16
+type member uint32
 
 const (
 	policyMember member = 1 << iota
@@ -178,7 +189,7 @@ const (
 	atMember      // the same instant, as the member "at" of an answer
 	idMember
 	ttlMember // ttl_ms
-	tokenMember
+	reservationMember
 	actualMember
 	checksMember   // the checks of a batch
 	togetherMember // the checks are decided as one attempt
@@ -186,36 +197,37 @@ const (
 	lastMember     // last_ms
 	beforeMember   // reserved: the units before an extension
 	forMember      // for_ms: the time of a block
-	limitsMember   // the limits to block
+	namesMember    // limit_names: the limits to block
+	linesMember    // limits: those of an inline policy
 )
 
 // The members that each call takes.
 const (
-	peekMembers     = policyMember | keyMember | unitsMember
+	peekMembers     = policyMember | linesMember | keyMember | unitsMember
 	decisionMembers = peekMembers | idMember
-	countMembers    = policyMember | keyMember | limitMember | lastMember
+	countMembers    = policyMember | linesMember | keyMember | limitMember | lastMember
 	refundMembers   = decisionMembers | grantedMember | atMember
 	reserveMembers  = decisionMembers | ttlMember
-	settleMembers   = tokenMember | actualMember
-	releaseMembers  = tokenMember
-	extendMembers   = tokenMember | unitsMember | beforeMember
-	blockMembers    = policyMember | keyMember | forMember | limitsMember
+	settleMembers   = reservationMember | actualMember
+	releaseMembers  = reservationMember
+	extendMembers   = reservationMember | unitsMember | beforeMember
+	blockMembers    = policyMember | linesMember | keyMember | forMember | namesMember
 	batchMembers    = checksMember | togetherMember
 )
 
-var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id", "ttl_ms", "reservation", "actual", "checks", "together", "limit", "last_ms", "reserved", "for_ms", "limits"}
+var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id", "ttl_ms", "reservation", "actual", "checks", "together", "limit", "last_ms", "reserved", "for_ms", "limit_names", "limits"}
 
 // bodies describes the members of each call, with an example.
 var bodies = map[member]struct{ members, example string }{
-	peekMembers:     {"policy, key, n", `{"policy":"…","key":{…},"n":1}`},
-	decisionMembers: {"policy, key, n, id", `{"policy":"…","key":{…},"n":1}`},
-	reserveMembers:  {"policy, key, n, id, ttl_ms", `{"policy":"…","key":{…},"n":1}`},
-	refundMembers:   {"policy, key, n, id, and granted_at_us or at", `{"policy":"…","key":{…},"n":1}`},
-	countMembers:    {"policy, key, limit, last_ms", `{"policy":"…","key":{…},"last_ms":20000}`},
+	peekMembers:     {"policy, key, n, limits", `{"policy":"…","key":{…},"n":1}`},
+	decisionMembers: {"policy, key, n, id, limits", `{"policy":"…","key":{…},"n":1}`},
+	reserveMembers:  {"policy, key, n, id, ttl_ms, limits", `{"policy":"…","key":{…},"n":1}`},
+	refundMembers:   {"policy, key, n, id, limits, and granted_at_us or at", `{"policy":"…","key":{…},"n":1}`},
+	countMembers:    {"policy, key, limit, last_ms, limits", `{"policy":"…","key":{…},"last_ms":20000}`},
 	settleMembers:   {"reservation and actual", `{"reservation":"…","actual":1}`},
 	releaseMembers:  {"reservation", `{"reservation":"…"}`},
 	extendMembers:   {"reservation, n and reserved", `{"reservation":"…"}`},
-	blockMembers:    {"policy, key, for_ms and limits", `{"policy":"…","key":{…},"for_ms":600000}`},
+	blockMembers:    {"policy, key, for_ms, limit_names and limits", `{"policy":"…","key":{…},"for_ms":600000}`},
 	batchMembers:    {"checks and together", `{"checks":[{"policy":"…","key":{…},"n":1}]}`},
 }
 
@@ -245,11 +257,11 @@ func (s *scratch) read(takes member) error {
 	switch missing := takes &^ s.seen; {
 	case takes&checksMember != 0 && len(s.batch) == 0:
 		return calls.BadInput(`"checks" is missing or empty; send %s`, bodies[batchMembers].example)
-	case missing&tokenMember != 0:
+	case missing&reservationMember != 0:
 		return calls.BadInput(`"reservation" is missing: the text in the answer to /v1/reserve`)
 	case s.seen&beforeMember != 0 && s.N == 0:
 		return calls.BadInput(`"reserved" is for an extension by units; give their number as "n", or leave "reserved" away`)
-	case missing&policyMember != 0:
+	case missing&policyMember != 0 && missing&linesMember != 0:
 		return errNoPolicy
 	case missing&forMember != 0:
 		return calls.BadInput(`"for_ms" is missing: the time of the block in milliseconds; 0 ends blocks`)
@@ -294,8 +306,8 @@ func (s *scratch) member(name []byte) (err error) {
 		if c.ttl, err = s.whole(`"ttl_ms"`, "", weir.MaxUnits); err == nil && c.ttl == 0 {
 			err = s.json.Fault(`"ttl_ms" must be 1 or more; leave it away for as long as can be`)
 		}
-	case tokenMember:
-		c.token, err = s.text(`"reservation" must be a string, in "…"`)
+	case reservationMember:
+		c.reservation, err = s.text(`"reservation" must be a string, in "…"`)
 	case actualMember:
 		c.actual, err = s.whole(`"actual"`, "", weir.MaxUnits)
 	case checksMember:
@@ -312,8 +324,11 @@ func (s *scratch) member(name []byte) (err error) {
 		var ms int64
 		ms, err = s.whole(`"for_ms"`, "", weir.MaxWindow.Milliseconds())
 		c.For = time.Duration(ms) * time.Millisecond
-	case limitsMember:
-		err = s.json.Array(`"limits" must be an array of names, […]`, s.limitName)
+	case namesMember:
+		err = s.json.Array(`"limit_names" must be an array of names, […]`, s.limitName)
+	case linesMember:
+		c.lines = []string{}
+		err = s.json.Array(`"limits" must be an array of limits, ["10 per minute per user"]`, s.line)
 	case togetherMember:
 		s.together, err = s.json.Bool(`"together" must be true or false`)
 	}
@@ -322,11 +337,18 @@ func (s *scratch) member(name []byte) (err error) {
 
 // limitName reads the name of a limit to block.
 func (s *scratch) limitName() error {
-	name, err := s.text(`"limits" must hold names, each in "…"`)
+	name, err := s.text(`"limit_names" must hold names, each in "…"`)
 	if err == nil && len(s.into.Limits) == engine.MaxLimits {
 		err = s.json.Fault("more than " + strconv.Itoa(engine.MaxLimits) + " limits; no policy has so many")
 	}
 	s.into.Limits = append(s.into.Limits, name)
+	return err
+}
+
+// line reads a limit of an inline policy.
+func (s *scratch) line() error {
+	line, err := s.text(`"limits" must hold limits such as "10 per minute per user", each in "…"`)
+	s.into.lines = append(s.into.lines, line)
 	return err
 }
 
@@ -394,7 +416,7 @@ func (s *scratch) readChecks() error {
 		s.batch = append(s.batch, call{Request: enforce.Request{N: 1}, granted: -1})
 		s.into, s.takes, s.seen = &s.batch[index], decisionMembers, 0
 		err := s.json.Object("a check must be an object, {…}", s.member)
-		s.into.unnamed = s.seen&policyMember == 0
+		s.into.unnamed = s.seen&(policyMember|linesMember) == 0
 		s.takes = batchMembers
 		if err != nil {
 			return fmt.Errorf("checks[%d]: %w", index, err)

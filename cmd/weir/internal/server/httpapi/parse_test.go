@@ -31,8 +31,8 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 	for _, m := range jsontest.Members(jsontest.Must(b)) {
 		seen[m.Name] = true
 		switch {
-		case m.Name == "reservation" && takes&tokenMember != 0:
-			c.token = jsontest.Text(m.Value)
+		case m.Name == "reservation" && takes&reservationMember != 0:
+			c.reservation = jsontest.Text(m.Value)
 		case m.Name == "actual" && takes == settleMembers:
 			c.actual = referenceUnits(m.Value)
 		case m.Name == "n" && takes == extendMembers:
@@ -51,11 +51,16 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 			c.last = jsontest.Number(m.Value, math.MaxInt64)
 		case m.Name == "for_ms" && takes == blockMembers:
 			c.For = time.Duration(jsontest.Number(m.Value, weir.MaxWindow.Milliseconds())) * time.Millisecond
-		case m.Name == "limits" && takes == blockMembers:
+		case m.Name == "limit_names" && takes == blockMembers:
 			for _, name := range jsontest.Elements(m.Value) {
 				c.Limits = append(c.Limits, jsontest.Text(name))
 			}
-			jsontest.Require(len(c.Limits) <= engine.MaxLimits, "limits")
+			jsontest.Require(len(c.Limits) <= engine.MaxLimits, "limit_names")
+		case m.Name == "limits":
+			c.lines = []string{}
+			for _, line := range jsontest.Elements(m.Value) {
+				c.lines = append(c.lines, jsontest.Text(line))
+			}
 		case m.Name == "policy":
 			c.policy = jsontest.Text(m.Value)
 		case m.Name == "key":
@@ -79,11 +84,11 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 			jsontest.Require(false, "unknown member")
 		}
 	}
-	jsontest.Require(seen["policy"] || takes&policyMember == 0, "no policy")
+	jsontest.Require(seen["policy"] || seen["limits"] || takes&policyMember == 0, "no policy")
 	jsontest.Require(seen["last_ms"] || takes != countMembers, "no span")
 	jsontest.Require(seen["for_ms"] || takes != blockMembers, "no time")
 	jsontest.Require(!seen["reserved"] || c.N > 0, "units before of no further ones")
-	jsontest.Require(seen["reservation"] || takes&tokenMember == 0, "no reservation")
+	jsontest.Require(seen["reservation"] || takes&reservationMember == 0, "no reservation")
 	jsontest.Require(takes != refundMembers || seen["at"] != seen["granted_at_us"], "no instant, or two")
 	return c, nil
 }
@@ -117,13 +122,13 @@ var wholeBodies = []struct {
 		`{"id":"` + strings.Repeat("x", weir.MaxIDBytes) + `","policy":"batch"}`,
 		`{"policy":"wide","key":{"a":"1","b":"2","c":"3","d":"4","e":"5","f":"\ud83d\ude00"}}`,
 	}},
-	{peekMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"}}`}},
+	{peekMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"}}`, `{"limits":["10 per minute" ,"\u0031 per day"],"n":2}`, `{"policy":"a","limits":[]}`}},
 	{countMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"},"last_ms":20000}`, `{"last_ms":0,"limit":"ip","policy":"search"}`}},
 	{reserveMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"}}`, `{"ttl_ms":60000,"policy":"search","key":{"ip":"1"},"id":"a","n":2}`}},
 	{settleMembers, []string{`{"reservation":"AQID","actual":3}`, `{"actual":0 , "reservation":"\u0041"}`, `{"reservation":"AQID"}`}},
 	{releaseMembers, []string{`{"reservation":"AQID"}`}},
 	{extendMembers, []string{`{"reservation":"AQID"}`, `{"reservation":"AQID","n":2}`, `{"n":2,"reserved":600,"reservation":"AQID"}`, `{"n":0,"reservation":"A"}`}},
-	{blockMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"},"for_ms":60000}`, `{"for_ms":0,"policy":"batch","limits":["a" , "b"]}`, `{"for_ms":0,"policy":"batch","limits":[]}`}},
+	{blockMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"},"for_ms":60000}`, `{"for_ms":0,"policy":"batch","limit_names":["a" , "b"]}`, `{"for_ms":0,"policy":"batch","limit_names":[],"limits":["1 per day"]}`}},
 	{refundMembers, []string{
 		`{"policy":"sms","key":{"phone":"+1"},"n":2,"granted_at_us":1790000000000000}`,
 		`{"policy":"sms","key":{"phone":"+1"},"at":"2026-11-20T13:07:31.000005Z"}`,
@@ -131,7 +136,7 @@ var wholeBodies = []struct {
 	}},
 }
 
-var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_us":7 "id":"a" "id":"" "ttl_ms":1 "ttl_ms":0 "last_ms":1 "limit":"" last_ms limit "actual":1 "reserved":1 "n":0 "for_ms":1 "limits":[] limits for_ms reserved "reservation":"" reservation actual ttl_ms id granted_at_us policy key n 1 .000001 .0000001 1969 Z`)
+var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_us":7 "id":"a" "id":"" "ttl_ms":1 "ttl_ms":0 "last_ms":1 "limit":"" last_ms limit "actual":1 "reserved":1 "n":0 "for_ms":1 "limits":[] limits "limit_names":[] limit_names for_ms reserved "reservation":"" reservation actual ttl_ms id granted_at_us policy key n 1 .000001 .0000001 1969 Z`)
 
 func TestCallsAgreeWithEncodingJSON(t *testing.T) {
 	for _, c := range wholeBodies {

@@ -255,17 +255,10 @@ func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 			err = calls.BadInput("query: n must be a whole number, 0 to %d, not %s", maxTop, answer.Shown(text))
 		}
 	}
-	rules := a.Policies().Rules
 	name, one := q.settings["policy"]
-	if one && err == nil {
-		rules = nil
-		if !a.HasDomain(name) { // a domain of an Envoy configuration
-			var p *enforce.Rule
-			p, err = a.Policies().Rule(name)
-			if rules = []*enforce.Rule{p}; err != nil {
-				err = calls.NoPolicy(err, calls.ErrMissing, listPolicies)
-			}
-		}
+	var rules []*enforce.Rule
+	if err == nil {
+		rules, err = a.rulesOf(name, one)
 	}
 	if err != nil {
 		a.reject(w, err)
@@ -302,6 +295,27 @@ func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 		list.Since = Stamp(list.since)
 	}
 	writeJSON(w, http.StatusOK, marshal(list))
+}
+
+// rulesOf returns all policies, the inline ones last, or if one is set the policy of a name. A domain
+// of an Envoy configuration has none.
+func (a *API) rulesOf(name string, one bool) ([]*enforce.Rule, error) {
+	switch {
+	case !one:
+		return slices.Concat(a.Policies().Rules, a.Inline.Rules()), nil
+	case a.HasDomain(name):
+		return nil, nil
+	}
+	for _, p := range a.Inline.Rules() {
+		if p.Name == name {
+			return []*enforce.Rule{p}, nil
+		}
+	}
+	p, err := a.Policies().Rule(name)
+	if err != nil {
+		return nil, calls.NoPolicy(err, calls.ErrMissing, listPolicies)
+	}
+	return []*enforce.Rule{p}, nil
 }
 
 // addKeys adds the keys of a sketch, with the names of their values. like holds the
