@@ -156,3 +156,34 @@ func TestProbe(t *testing.T) {
 		t.Errorf("a probe together: %v; want an error that names the call", err)
 	}
 }
+
+// TestTogetherBeginsTheBlockOfEachCall: of calls together, each begins the block of the limit that
+// denied it, by the waits before these blocks. The block of a limit that both share does not count
+// as a longer wait of the second call.
+func TestTogetherBeginsTheBlockOfEachCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := must(weir.New(weir.Policy{Name: "mail", Dimensions: []string{"tenant", "user"}, Limits: []weir.Limit{
+			weir.PerSecond(2, "tenant").Named("tenant").Blocking(time.Hour),
+			weir.PerMinute(2, "user").Named("user").Blocking(time.Hour),
+		}}))
+		bob, ann := weir.K("acme", "bob"), weir.K("acme", "ann")
+		must(l.AllowN(ctx, ann, 2))
+		calls := []weir.Call{
+			{Limiter: l, Key: bob, Request: weir.Request{N: 1}},
+			{Limiter: l, Key: ann, Request: weir.Request{N: 1}},
+		}
+		if err := weir.DecideTogether(ctx, calls); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			key          weir.Key
+			tenant, user time.Duration // rests of the blocks
+		}{{bob, time.Hour, 0}, {ann, time.Hour, time.Hour}} {
+			var s [2]weir.LimitState
+			must(l.Decide(ctx, c.key, weir.Request{N: 1, States: s[:]}))
+			if s[0].Blocked != c.tenant || s[1].Blocked != c.user {
+				t.Errorf("blocks of tenant and user: %v, %v; want %v, %v", s[0].Blocked, s[1].Blocked, c.tenant, c.user)
+			}
+		}
+	})
+}
