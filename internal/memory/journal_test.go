@@ -78,6 +78,7 @@ func redone(t *testing.T, steps []Change) *Memory {
 			t.Fatalf("%+v: %v", c, err)
 		}
 	}
+	checkWhole(t, m)
 	return m
 }
 
