@@ -31,6 +31,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/definition"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/filewatch"
 	"github.com/weirlimit/weir/internal/misuse"
@@ -57,7 +58,7 @@ func New(f *policy.File, e engine.Engine) (*Set, error) {
 // Open returns a Set of the policies of the file at path. The error is that of
 // [policy.Load]. The file is read once; [Set.Watch] reloads it when it changes.
 func Open(path string, e engine.Engine) (*Set, error) {
-	src, err := policy.ReadFile(path)
+	src, err := enforce.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func (s *Set) Watch(ctx context.Context, reloaded func(error)) error {
 	}
 	w := filewatch.Watcher{
 		Seen: s.policies.Version().Source,
-		Read: func() ([]byte, error) { return filewatch.ReadEnding(s.path, policy.ReadFile) },
+		Read: func() ([]byte, error) { return filewatch.ReadEnding(s.path, enforce.ReadFile) },
 		Changed: func(text []byte, err error) error {
 			before := s.policies.Version().File
 			if err == nil {
@@ -111,7 +112,7 @@ func (s *Set) logReload(before *policy.File, err error) {
 	now := s.policies.Version()
 	slog.Info("weir: policies reloaded", "source", s.path, "changes", enforce.JoinChanges(policy.Changes(before, now.File)))
 	for _, p := range now.File.Policies {
-		for _, o := range p.Expired(now.Since) {
+		for _, o := range definition.Expired(p, now.Since) {
 			slog.Warn("weir: an override has expired and no longer applies; remove it",
 				"policy", p.Name, "line", o.Line, "until", o.Until, "reason", o.Why)
 		}

@@ -112,7 +112,7 @@ func (p *Definition) limitSection(i int) section {
 		{"", p.Sentence(i)},
 		{"cells", only(l.Cells > 0, formatNumber(int64(l.Cells)))},
 		{"cost", only(l.Cost > 0, formatNumber(l.Cost))},
-		{"warn", only(p.WarnAt(i) > 0, strconv.Itoa(p.WarnAt(i))+"%")},
+		{"warn", only(valueOf(p.WarnPercents, i) > 0, strconv.Itoa(valueOf(p.WarnPercents, i))+"%")},
 	}}
 }
 

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,18 +86,18 @@ func (c *checker) record(f *fault) {
 
 // errors returns the recorded faults in the order of the file. more reports whether there were
 // more of them.
-func (c *checker) errors(more bool) Errors {
+func (c *checker) errors(more bool) error {
 	slices.SortStableFunc(c.faults, func(a, b *fault) int { return cmp.Compare(a.at, b.at) })
-	var all Errors
+	if more {
+		last := c.faults[len(c.faults)-1]
+		last.next += fmt.Sprintf(" (the file has more than %d errors; these are the first)", maxErrors)
+	}
+	var all []error
 	for _, f := range c.faults {
 		line, column, source := c.doc.Position(f.at)
 		all = append(all, &Error{File: c.file, Line: line, Column: column, Problem: f.problem, Next: f.next, Source: source})
 	}
-	if more {
-		last := all[len(all)-1]
-		last.Next += fmt.Sprintf(" (the file has more than %d errors; these are the first)", maxErrors)
-	}
-	return all
+	return errors.Join(all...)
 }
 
 // The names of the maps of words, for messages.

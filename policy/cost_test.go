@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/policyfile"
 	"github.com/weirlimit/weir/internal/testkit/memstats"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/race"
@@ -110,12 +111,12 @@ func bombs(size int) map[string]string {
 // go test.
 func TestHostileFilesAllocateLittle(t *testing.T) {
 	needs.Time(t)
-	size := MaxBytes
+	size := policyfile.MaxBytes
 	if race.Enabled {
 		size /= 16
 	}
 	for name, text := range bombs(size) {
-		text = text[:min(len(text), MaxBytes)]
+		text = text[:min(len(text), policyfile.MaxBytes)]
 		before := memstats.Allocated()
 		_, err := Parse("bomb.yaml", []byte(text))
 		if allocated := memstats.Allocated() - before; allocated > 600*uint64(len(text)) {

@@ -8,24 +8,15 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/duration"
 )
 
 const day = 24 * time.Hour
 
-// namedLength is a length of time with its name in the file.
+// namedLength is a window with its name in the file.
 type namedLength struct {
 	name   string
 	length time.Duration
-}
-
-// lengths are the units of a length by their suffixes, the smallest first.
-var lengths = []namedLength{
-	{"us", time.Microsecond},
-	{"ms", time.Millisecond},
-	{"s", time.Second},
-	{"m", time.Minute},
-	{"h", time.Hour},
-	{"d", day},
 }
 
 // windows are the windows with a name. A month is a window of the calendar only.
@@ -36,21 +27,6 @@ var windows = []namedLength{
 	{"day", day},
 	{"week", 7 * day},
 	{"month", weir.Month.Length()},
-}
-
-// FormatDuration writes d in the words of the file: one number with the largest unit that
-// keeps it whole, such as 250ms, 90s, 24h, 7d. Fractions of a microsecond are cut off.
-func FormatDuration(d time.Duration) string {
-	d -= d % time.Microsecond
-	for _, unit := range slices.Backward(lengths) {
-		if unit.length == day && d == day {
-			continue // 24h is the usual form
-		}
-		if d != 0 && d%unit.length == 0 {
-			return strconv.FormatInt(int64(d/unit.length), 10) + unit.name
-		}
-	}
-	return "0s"
 }
 
 const (
@@ -71,14 +47,14 @@ func parseLength(s string) (time.Duration, bool) {
 	}
 	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyz")
 	n, problem := parseNumber(digits)
-	unit := slices.IndexFunc(lengths, func(u namedLength) bool { return u.name == s[len(digits):] })
+	unit := slices.IndexFunc(duration.Units, func(u duration.Unit) bool { return u.Name == s[len(digits):] })
 	switch {
 	case problem != "" || unit < 0:
 		return 0, false
-	case n > math.MaxInt64/int64(lengths[unit].length):
+	case n > math.MaxInt64/int64(duration.Units[unit].Length):
 		return math.MaxInt64, true
 	}
-	return time.Duration(n) * lengths[unit].length, true
+	return time.Duration(n) * duration.Units[unit].Length, true
 }
 
 // checkLength fails if the length of a window, a hold or a block is out of range.
@@ -115,7 +91,7 @@ func formatWindow(d time.Duration) string {
 			return w.name
 		}
 	}
-	return FormatDuration(d)
+	return duration.Format(d)
 }
 
 // parseNumber reads a whole number in which _ may group digits. A number above the

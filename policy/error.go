@@ -13,20 +13,6 @@ import (
 // maxErrors is the largest number of errors that Parse reports for one file.
 const maxErrors = 50
 
-// Errors are the errors of a policy file, in the order of the file: 1 … 50.
-// [errors.As] with an *[Error] finds the first.
-type Errors []*Error
-
-// Error returns the texts of all errors, each from the beginning of a line.
-func (e Errors) Error() string {
-	return strings.Join(mapped(e, (*Error).Error), "\n")
-}
-
-// Unwrap returns the errors one by one.
-func (e Errors) Unwrap() []error {
-	return mapped(e, func(each *Error) error { return each })
-}
-
 // Error is one error of a policy file.
 type Error struct {
 	File    string // as passed to Parse or Load; "" for a single limit line
@@ -36,7 +22,9 @@ type Error struct {
 	Next    string // the next step, such as the correct word
 	Source  string // the line; Error prints U+FFFD for unprintable characters
 
-	cause error // why the file cannot be read, or nil
+	// Err is the reason why the file cannot be read, such as fs.ErrNotExist; nil for an error in
+	// the file.
+	Err error
 }
 
 // Error returns file, line, column, problem and next step, then the line of the file
@@ -61,7 +49,7 @@ func (e *Error) Error() string {
 }
 
 // Unwrap returns the reason why the file could not be read, or nil.
-func (e *Error) Unwrap() error { return e.cause }
+func (e *Error) Unwrap() error { return e.Err }
 
 // excerpt returns the part of a line around a column that fits on a screen, and the
 // padding below it up to that column, in which tabs stay tabs.

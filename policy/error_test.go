@@ -60,8 +60,8 @@ func TestErrorsAreInTheOrderOfTheFile(t *testing.T) {
 	for _, n := range []int{1, 3, maxErrors, maxErrors + 5} {
 		lines := strings.SplitAfter(b.String(), "\n")
 		f, err := Parse("weir.yaml", []byte(strings.Join(lines[:2+n], "")))
-		all, ok := err.(Errors)
-		if f != nil || !ok || len(all) != min(n, maxErrors) {
+		all := errorsIn(err)
+		if f != nil || len(all) != min(n, maxErrors) {
 			t.Fatalf("%d errors: got %d, %v", n, len(all), f)
 		}
 		var first *Error

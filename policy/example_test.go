@@ -3,7 +3,6 @@ package policy_test
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/policy"
@@ -95,10 +94,4 @@ func Example_mayLinesOfAFileStandInAProgram() {
 	// 1:24: "warn" is no part of a weir.Limit; leave it out, or put the line in a policy file and apply it with package enforce
 	// > 1 | 5 per minute per user, warn 80%
 	//                              ^
-}
-
-// How do I write a length as the file does?
-func ExampleFormatDuration() {
-	fmt.Println(policy.FormatDuration(7*24*time.Hour), policy.FormatDuration(90*time.Second), policy.FormatDuration(24*time.Hour))
-	// Output: 7d 90s 24h
 }

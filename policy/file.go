@@ -55,25 +55,17 @@
 //	limit: {max: 10_000, window: month, per: account, kind: fixed, from: 14th, zone: America/New_York}
 //	limit: {max: 20, per: user, max_hold: 30s}
 //
-// Any file of up to [MaxBytes] is read or rejected in a fraction of a second with less
+// Any file of up to 256 KiB is read or rejected in a fraction of a second with less
 // than 150 MiB of memory, also a hostile one.
 package policy
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 
+	"github.com/weirlimit/weir/internal/policyfile"
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
-
-// MaxBytes is the largest size of a policy file: 256 KiB, some three thousand policies.
-const MaxBytes = 256 << 10
 
 // File is a checked policy file.
 type File struct {
@@ -90,12 +82,12 @@ func (f *File) Definition(name string) *Definition {
 	return nil
 }
 
-// Parse reads a policy file. The name is for error messages only. The error is an
-// [Errors] with all errors of the file; malformed YAML ends at its first error. With an
-// error, Parse returns no File.
+// Parse reads a policy file. The name is for error messages only. The error joins 1 to 50 errors of
+// the file in their order, each an *[Error] ([errors.Join]); [errors.As] finds the first. Malformed
+// YAML ends at its first error. With an error, Parse returns no File.
 func Parse(filename string, src []byte) (*File, error) {
-	if len(src) > MaxBytes {
-		return nil, Errors{{File: filename, Problem: "the file is larger than 256 KiB", Next: "split it, and run one weir for each part"}}
+	if len(src) > policyfile.MaxBytes {
+		return nil, errors.Join(&Error{File: filename, Problem: "the file is larger than 256 KiB", Next: "split it, and run one weir for each part"})
 	}
 	doc, err := yamlnode.Read(src)
 	c := checker{file: filename, doc: doc}
@@ -111,35 +103,12 @@ func Parse(filename string, src []byte) (*File, error) {
 	return f, nil
 }
 
-// Load reads the policy file at path, of at most MaxBytes. The error is that of
-// [ReadFile] or [Parse].
+// Load reads the policy file at path, of at most 256 KiB. The error is that of [Parse], or an
+// *[Error] that wraps the reason why the file cannot be read, such as fs.ErrNotExist.
 func Load(path string) (*File, error) {
-	src, err := ReadFile(path)
-	if err != nil {
-		return nil, err
+	src, failed := policyfile.Read(path)
+	if failed != nil {
+		return nil, &Error{File: failed.File, Problem: failed.Problem, Next: failed.Next, Err: failed.Err}
 	}
 	return Parse(path, src)
-}
-
-// ReadFile returns the file at path for [Parse]. Of a file above MaxBytes it returns the
-// first MaxBytes + 1 bytes, which Parse rejects. The error is an *[Error] that wraps the
-// cause, such as [fs.ErrNotExist].
-func ReadFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	var src []byte
-	if err == nil {
-		defer f.Close()
-		src, err = io.ReadAll(io.LimitReader(f, MaxBytes+1))
-	}
-	if err == nil {
-		return src, nil
-	}
-	reason, next := err, "check the path and the permissions"
-	if inner, ok := errors.AsType[*fs.PathError](err); ok {
-		reason = inner.Err
-	}
-	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
-		next = "name one file in it, such as " + filepath.Join(path, "weir.yaml")
-	}
-	return nil, &Error{File: cmp.Or(path, `path ""`), Problem: fmt.Sprintf("the file cannot be read: %v", reason), Next: next, cause: err}
 }

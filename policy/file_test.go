@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/policyfile"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
@@ -55,7 +56,7 @@ func TestLoadNamesThePath(t *testing.T) {
 // is not read to its end.
 func TestSizeIsBounded(t *testing.T) {
 	demoSource := demonstration(t)
-	largest := append(bytes.Clone(demoSource), bytes.Repeat([]byte("#"), MaxBytes-len(demoSource))...)
+	largest := append(bytes.Clone(demoSource), bytes.Repeat([]byte("#"), policyfile.MaxBytes-len(demoSource))...)
 	must.Get(Parse("f", largest))(t)
 	_, err := Parse("f", append(largest, '\n'))
 	assert.Equal(t, fmt.Sprint(err), "f: the file is larger than 256 KiB; split it, and run one weir for each part", "a file of a byte more")

@@ -3,7 +3,6 @@ package policy
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -43,16 +42,22 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
+// errorsIn returns the errors that Parse has joined, or the one of a single line.
+func errorsIn(err error) (all []*Error) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []*Error{err.(*Error)}
+	}
+	for _, each := range joined.Unwrap() {
+		all = append(all, each.(*Error))
+	}
+	return all
+}
+
 // checkError: an error is complete, and its caret is below its column.
 func checkError(t *testing.T, input string, err error) {
 	t.Helper()
-	all, ok := err.(Errors)
-	if !ok {
-		all = Errors{nil}
-		if !errors.As(err, &all[0]) {
-			t.Fatalf("%q: %T, want Errors or an *Error", input, err)
-		}
-	}
+	all := errorsIn(err)
 	if len(all) == 0 || len(all) > maxErrors {
 		t.Errorf("%q: %d errors", input, len(all))
 	}
@@ -118,7 +123,7 @@ func describe(f *File) string {
 			if block := l.Block; block > 0 {
 				fmt.Fprintf(&b, "    block=%v\n", block)
 			}
-			if share := p.WarnAt(i); share > 0 {
+			if share := valueOf(p.WarnPercents, i); share > 0 {
 				fmt.Fprintf(&b, "    warn=%d%%\n", share)
 			}
 		}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,65 +94,10 @@ func (v *overrideBuilder) namedValue(name, value *yamlnode.Node) Dimension {
 // rejectNetwork fails for a network of a key that is called like an address and has no form:
 // it would match no address. The counted form of one client is a value like any other.
 func rejectNetwork(value *yamlnode.Node, d Dimension) {
-	if isAddressName(d.Name) && isNetwork(d.Value) {
+	if clientaddr.IsName(d.Name) && clientaddr.IsNetwork(d.Value) {
 		fail(value.Offset, "add keys: {"+d.Name+": address} to the policy",
 			"%s: %s is a network, and without keys: only that very text matches", d.Name, clip(d.Value))
 	}
-}
-
-// isAddressName reports whether a key is called like the address of a client: a part of its
-// name is, as in client_ip, remote-addr or clientip.
-func isAddressName(name string) (is bool) {
-	parts := strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune("-_.", r) })
-	for _, part := range parts {
-		if slices.Contains(otherAddresses, part) {
-			return false
-		}
-		for _, word := range addressWords {
-			rest, ends := strings.CutSuffix(part, word)
-			is = is || ends && (rest == "" || slices.Contains(clientWords, rest))
-		}
-	}
-	return is
-}
-
-// Words in the names of keys with addresses. Not each word that ends with ip is one of them:
-// vip, zip and membership are none.
-var (
-	addressWords   = []string{"ip", "ipv4", "ipv6", "addr", "address", "ipaddr", "ipaddress"}
-	clientWords    = []string{"client", "remote", "peer", "user", "source", "src", "real", "origin", "host", "caller", "visitor"}
-	otherAddresses = []string{"email", "mail", "mac", "wallet"}
-)
-
-// isNetwork reports whether a value is a network of several clients.
-func isNetwork(value string) bool {
-	_, err := netip.ParsePrefix(value)
-	_, one := clientaddr.Canonical(value, clientaddr.Bits)
-	return err == nil && !one
-}
-
-// FormNotes returns sentences about keys that are probably addresses and have no form: the
-// written forms of one address, and the addresses of one client, then have histories of
-// their own.
-func (p *Definition) FormNotes() (notes []string) {
-	for _, name := range p.Dimensions() {
-		if _, has := p.Addresses[name]; !has && isAddressName(name) {
-			notes = append(notes, fmt.Sprintf("line %d: %s counts by %s as text, "+
-				"so each IPv6 address and each written form has a history of its own; "+
-				"add keys: {%[3]s: address}", p.Line, p.Name, name))
-		}
-	}
-	for i := range p.Overrides {
-		o := &p.Overrides[i]
-		for _, d := range o.For {
-			if _, has := p.Addresses[d.Name]; has || !isNetwork(d.Value) {
-				continue
-			}
-			notes = append(notes, fmt.Sprintf("line %d: the override of %s for %s: %s matches that very text only; "+
-				"for the addresses of the network add keys: {%[3]s: address}", o.Line, p.Name, d.Name, clip(d.Value)))
-		}
-	}
-	return notes
 }
 
 // formsText returns the forms of keys as in the file, sorted; "" if there are none.

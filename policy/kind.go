@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/duration"
 )
 
 // periods are the periods of the windows with those names.
@@ -134,7 +135,7 @@ func (d *limitBuilder) completePeriod() {
 	name := periods[formatWindow(d.limit.Window)]
 	switch {
 	case zoned && period == weir.NoPeriod && name != weir.NoPeriod:
-		fail(d.at.window, "write per "+name.String(), "%s is a length, and only an hour, day, week or month begins with the clock of a time zone", FormatDuration(d.limit.Window))
+		fail(d.at.window, "write per "+name.String(), "%s is a length, and only an hour, day, week or month begins with the clock of a time zone", duration.Format(d.limit.Window))
 	case zoned && period == weir.NoPeriod:
 		fail(d.at.zone, "write per hour, per day, per week or per month, or remove the time zone", "only hours, days, weeks and months begin with the clock of a time zone")
 	case anchor == weir.NoPeriod || anchor == period:
@@ -156,7 +157,7 @@ func (d *limitBuilder) inherit(base *weir.Limit) {
 	case d.kinds != [weir.KindConcurrency + 1]bool{}: // words select one
 		return
 	case base.Kind == weir.KindConcurrency && d.hasWindow:
-		fail(d.at.window, "write 20 at once, for at most "+FormatDuration(base.MaxHold), "the limit counts at once, not per window")
+		fail(d.at.window, "write 20 at once, for at most "+duration.Format(base.MaxHold), "the limit counts at once, not per window")
 	}
 	d.selectKind(base.Kind)
 	if d.unlimited && !d.hasWindow {
@@ -174,7 +175,7 @@ func kindSentence(l *weir.Limit) string {
 	case weir.KindBucket:
 		return ", " + wordBurst + " " + formatNumber(cmp.Or(l.Burst, l.Max))
 	case weir.KindConcurrency:
-		return ", " + strings.Join(forAtMost, " ") + " " + FormatDuration(l.MaxHold)
+		return ", " + strings.Join(forAtMost, " ") + " " + duration.Format(l.MaxHold)
 	}
 	return ""
 }
@@ -204,7 +205,7 @@ func windowSentence(l *weir.Limit) string {
 	case l.Period != weir.NoPeriod:
 		return " " + wordPer + " " + l.Period.String()
 	case l.Kind == weir.KindFixed && l.Window == weir.Week.Length():
-		return " " + wordPer + " " + FormatDuration(l.Window) // per week begins on Mondays
+		return " " + wordPer + " " + duration.Format(l.Window) // per week begins on Mondays
 	}
 	return " " + wordPer + " " + formatWindow(l.Window)
 }

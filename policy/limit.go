@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/duration"
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
@@ -193,10 +194,10 @@ func sentence(l weir.Limit, unit string) string {
 	}
 	line += kindSentence(&l)
 	if l.MinInterval > 0 {
-		line += ", " + FormatDuration(l.MinInterval) + " apart"
+		line += ", " + duration.Format(l.MinInterval) + " apart"
 	}
 	if l.Block > 0 {
-		line += ", then block " + FormatDuration(l.Block)
+		line += ", then block " + duration.Format(l.Block)
 	}
 	return line
 }
@@ -273,9 +274,9 @@ func (d *limitBuilder) failBy(e *weir.PolicyError) {
 		checkLength(d.at.window, "window", d.limit.Window)
 	case "MinInterval":
 		if d.limit.Kind == weir.KindConcurrency {
-			fail(d.at.apart, "use at most "+FormatDuration(d.limit.MaxHold)+" apart, or a longer hold", "the time apart is longer than the hold")
+			fail(d.at.apart, "use at most "+duration.Format(d.limit.MaxHold)+" apart, or a longer hold", "the time apart is longer than the hold")
 		}
-		fail(d.at.apart, "use at most "+FormatDuration(d.limit.Window)+" apart, or a longer window", "the time apart is longer than the window")
+		fail(d.at.apart, "use at most "+duration.Format(d.limit.Window)+" apart, or a longer window", "the time apart is longer than the window")
 	case "Burst":
 		d.failByBurst()
 	case "Zone":

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/duration"
 	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/internal/shorten"
 )
@@ -489,7 +490,7 @@ func (p *lineParser) apart(comma token) {
 		panic(f)
 	}
 	if t := p.next(); t.text != wordApart {
-		fail(t.at, "write "+FormatDuration(p.d.limit.MinInterval)+" apart", "apart is missing")
+		fail(t.at, "write "+duration.Format(p.d.limit.MinInterval)+" apart", "apart is missing")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/duration"
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
@@ -92,7 +93,7 @@ func (d *limitBuilder) fit(p *Definition, i int) {
 		fail(d.at.keys[0], "leave the keys out: those of the limit stay", "other keys would be another history")
 	case d.limit.Block > 0 && d.limit.Block != base.Block:
 		fail(d.at.block, "leave the block out: that of the limit stays", "plans and overrides have no blocks of their own")
-	case d.warn > 0 && d.warn != p.WarnAt(i):
+	case d.warn > 0 && d.warn != valueOf(p.WarnPercents, i):
 		fail(d.at.warn, "leave it out: that of the limit stays", "plans and overrides have no warning of their own")
 	}
 	d.keepWindows(base)
@@ -116,7 +117,7 @@ func (d *limitBuilder) keepWindows(base *weir.Limit) {
 	case l.Kind != base.Kind:
 		fail(d.at.kind, "leave it out: the limit's windows keep their kind", "windows that begin at other instants would need another history")
 	case d.hasHold && l.MaxHold != base.MaxHold:
-		fail(d.at.hold, "write for at most "+FormatDuration(base.MaxHold), "the time of a hold must stay, %s", shared)
+		fail(d.at.hold, "write for at most "+duration.Format(base.MaxHold), "the time of a hold must stay, %s", shared)
 	case l.Zone != "" && l.Zone != base.Zone:
 		fail(d.at.zone, "leave it out: the time zone of the limit stays", "the time zone must stay, %s", shared)
 	case d.anchor != weir.NoPeriod && l.Anchor != base.Anchor:

@@ -77,10 +77,6 @@ func (p *Definition) unsupported() string {
 	return strings.Join(parts, ", ")
 }
 
-// WarnAt returns the share of limit i, 1 … 100 percent, at which a grant carries a warning;
-// 0 if none does. Plans and overrides change the limit's numbers, not the share.
-func (p *Definition) WarnAt(i int) int { return valueOf(p.WarnPercents, i) }
-
 // valueOf returns the value of limit i in a list with one for each limit, which is nil if all are
 // zero.
 func valueOf[T any](list []T, i int) (value T) {
@@ -139,40 +135,6 @@ type Override struct {
 
 // Dimension is a named value of a key.
 type Dimension struct{ Name, Value string }
-
-// Closed returns the limits that allow 0 units, also with each plan and override. They deny every
-// attempt of a policy that is no shadow. A 0 is more often a mistake than a switch.
-func (p *Definition) Closed() (names []string) {
-	opened := map[int]bool{}
-	open := func(changes []Change) {
-		for _, c := range changes {
-			opened[c.Limit] = opened[c.Limit] || c.Max > 0
-		}
-	}
-	for _, plan := range p.Plans {
-		open(plan.Changes)
-	}
-	for _, o := range p.Overrides {
-		open(o.Changes)
-	}
-	for i, l := range p.Limits {
-		if l.Max == 0 && !opened[i] && !p.Shadow {
-			names = append(names, l.Name)
-		}
-	}
-	return names
-}
-
-// Expired returns the policy's overrides that no longer apply at an instant.
-func (p *Definition) Expired(at time.Time) []*Override {
-	var all []*Override
-	for i := range p.Overrides {
-		if o := &p.Overrides[i]; !o.Until.IsZero() && !at.Before(o.Until) {
-			all = append(all, o)
-		}
-	}
-	return all
-}
 
 // sortedFor returns For in the order of the names.
 func (o *Override) sortedFor() []Dimension {

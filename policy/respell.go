@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/duration"
 )
 
 // maxRespelled is the length of the longest line, in bytes, for which an error suggests another.
@@ -140,7 +141,7 @@ func respellLengths(text string) string {
 			}
 			sum += time.Duration(n * float64(unit)).Round(time.Microsecond)
 		}
-		return FormatDuration(sum)
+		return duration.Format(sum)
 	})
 }
 
@@ -220,7 +221,7 @@ func respellFraction(rate string) string {
 	for _, times := range []int64{1, 2, 4, 5, 10, 20, 25, 50, 100} {
 		if err == nil && ok && n*times%100 == 0 && window < weir.MaxWindow/100 {
 			count := strconv.FormatInt(n*times/100, 10)
-			return count + parts[2] + " per " + FormatDuration(window*time.Duration(times)) + rate[len(parts[0]):]
+			return count + parts[2] + " per " + duration.Format(window*time.Duration(times)) + rate[len(parts[0]):]
 		}
 	}
 	return rate

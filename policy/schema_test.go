@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/duration"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
@@ -78,10 +79,10 @@ func TestSchemaHasTheWords(t *testing.T) {
 		matches(notKey, w.name)
 		matches(notKey, w.name+"s")
 	}
-	for _, unit := range lengths {
-		matches(line, "1 per 1"+unit.name)
-		matches(long.Properties["apart"], "1_0"+unit.name)
-		matches(notKey, "1"+unit.name)
+	for _, unit := range duration.Units {
+		matches(line, "1 per 1"+unit.Name)
+		matches(long.Properties["apart"], "1_0"+unit.Name)
+		matches(notKey, "1"+unit.Name)
 	}
 	for _, day := range append(slices.Clone(weekdays), "1st", "22nd", "3rd", "31st") {
 		matches(line, "1 per month, fixed from the "+day)

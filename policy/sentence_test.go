@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/duration"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 )
 
@@ -99,7 +100,7 @@ func TestDurationsAreReadBack(t *testing.T) {
 		{7 * day, "7d"},
 		{400 * day, "400d"},
 	} {
-		assert.Equal(t, FormatDuration(c.d), c.want, "Duration(%v)", c.d)
+		assert.Equal(t, duration.Format(c.d), c.want, "Duration(%v)", c.d)
 		if got, ok := parseLength(c.want); !ok || got != c.d {
 			t.Errorf("parseLength(%q): got %v, %v; want %v", c.want, got, ok, c.d)
 		}

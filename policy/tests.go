@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/clientaddr"
+	"github.com/weirlimit/weir/internal/duration"
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
@@ -143,7 +144,7 @@ func (c *checker) step(s *stepBuilder, item *yamlnode.Node, before time.Duration
 	}
 	switch {
 	case s.step.At < before:
-		fail(item.Offset, "put the steps in the order of their instants", "the step is before the one above it, at %s", FormatDuration(before))
+		fail(item.Offset, "put the steps in the order of their instants", "the step is before the one above it, at %s", duration.Format(before))
 	case s.step.Expect.Warning != nil && s.policy.WarnPercents == nil:
 		key, _ := find(item, "warning")
 		fail(key.Offset, "add warn: 80% to the policy or to a limit", "policy %s never warns", s.policy.Name)
@@ -236,7 +237,7 @@ func (s *stepBuilder) setAt(at int, word string) {
 	case !ok:
 		fail(at, useLength+", counted from the beginning of the test", "%s is not an instant of a test", clip(word))
 	case length > maxAt:
-		fail(at, "use at most "+FormatDuration(maxAt), "%s is longer than a test can last", clip(word))
+		fail(at, "use at most "+duration.Format(maxAt), "%s is longer than a test can last", clip(word))
 	}
 	s.step.At = length
 }

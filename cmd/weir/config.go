@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/cmd/weir/internal/redact"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/nearest"
+	"github.com/weirlimit/weir/internal/policyfile"
 	"github.com/weirlimit/weir/internal/shorten"
 	"github.com/weirlimit/weir/internal/yamlnode"
 	"github.com/weirlimit/weir/policy"
@@ -96,21 +98,25 @@ func (t settings) write(b *strings.Builder) {
 // load reads a configuration file. It sets the values that have no other source, and returns
 // the number of settings in the file. The error has all errors of the file.
 func (t settings) load(path string) (int, error) {
-	src, err := policy.ReadFile(path)
+	src, err := enforce.ReadFile(path)
 	if err != nil {
 		return 0, err
 	}
-	n, errs := t.parse(path, src)
-	if len(errs) > 0 {
-		return 0, errs
+	n, found := t.parse(path, src)
+	if len(found) == 0 {
+		return n, nil
 	}
-	return n, nil
+	var all []error
+	for _, each := range found {
+		all = append(all, each)
+	}
+	return 0, errors.Join(all...)
 }
 
 // parse reads the text of a configuration file. name is for messages only.
-func (t settings) parse(name string, src []byte) (int, policy.Errors) {
-	if len(src) > policy.MaxBytes {
-		return 0, policy.Errors{{File: name, Problem: "the file is larger than 256 KiB", Next: "write the settings of one weir serve"}}
+func (t settings) parse(name string, src []byte) (int, []*policy.Error) {
+	if len(src) > policyfile.MaxBytes {
+		return 0, []*policy.Error{{File: name, Problem: "the file is larger than 256 KiB", Next: "write the settings of one weir serve"}}
 	}
 	document, err := yamlnode.Read(src)
 	f := settingsFile{name: name, document: document, table: t, replaced: new(serveOptions).table()}
@@ -129,7 +135,7 @@ type settingsFile struct {
 	table    settings
 	replaced settings // gets the values of settings that have another source
 	count    int      // settings in the file
-	errors   policy.Errors
+	errors   []*policy.Error
 }
 
 // at returns the place of an offset. Of a line with a URL or an @, which may hold a password, or

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/definition"
 	"github.com/weirlimit/weir/policy"
 )
 
 // withoutExpired returns the policy with the overrides that apply at an instant.
 func withoutExpired(p *policy.Definition, now time.Time) *policy.Definition {
-	expired := p.Expired(now)
+	expired := definition.Expired(p, now)
 	if len(expired) == 0 {
 		return p
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/filewatch"
 	"github.com/weirlimit/weir/policy"
 )
@@ -35,7 +36,7 @@ func loadPolicies(path string, stderr io.Writer) (file *policy.File, text []byte
 		fmt.Fprintf(stderr, "weir: no --policies FILE, so these are %s: %s\n", builtIn, strings.Join(names(file), ", "))
 		return file, nil, nil
 	}
-	if text, err = policy.ReadFile(path); err == nil {
+	if text, err = enforce.ReadFile(path); err == nil {
 		file, err = policy.Parse(path, text)
 	}
 	return file, text, err

@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/clientaddr"
+	"github.com/weirlimit/weir/internal/duration"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -224,7 +225,7 @@ func doubts(s *replay.LogCounts) (reasons []string) {
 	add(s.Log.Zoneless, "request has", "requests have", "a time without a zone, which counts as UTC; --log-zone names another")
 	if !s.Sorted {
 		add(s.Log.Late, "line is", "lines are", "out of order by more than --reorder; --reorder "+
-			policy.FormatDuration(wholeSeconds(s.Log.Disorder))+" sorts them")
+			duration.Format(wholeSeconds(s.Log.Disorder))+" sorts them")
 	}
 	return reasons
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/otlp"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 	"github.com/weirlimit/weir/cmd/weir/internal/server"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/filewatch"
 	"github.com/weirlimit/weir/policy"
 )
@@ -145,7 +146,7 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	}
 	reloaders := []*filewatch.Watcher{secrets}
 	if o.policies != "" {
-		policies = reloader(o.policies, text, policy.ReadFile, policy.Parse, s.Reload)
+		policies = reloader(o.policies, text, enforce.ReadFile, policy.Parse, s.Reload)
 		reloaders = append(reloaders, policies)
 	}
 	if o.envoyConfig != "" {

@@ -113,7 +113,7 @@ func TestErrorsOfTheFileNamePlaces(t *testing.T) {
 		{"logging: {log-format: xml}", `1:23: log-format must be text or json, not "xml"; text is the default`},
 	} {
 		_, errs := new(serveOptions).table().parse("f.yaml", []byte(c.file))
-		if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), "f.yaml:"+c.want) || errs[0].Next == "" || strings.Contains(errs.Error(), "hunter2") {
+		if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), "f.yaml:"+c.want) || errs[0].Next == "" || strings.Contains(fmt.Sprint(errs), "hunter2") {
 			t.Errorf("%s: got\n%v\nwant\nf.yaml:%s", c.file, errs, c.want)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/definition"
+	"github.com/weirlimit/weir/internal/duration"
 	"github.com/weirlimit/weir/internal/redisslot"
 	"github.com/weirlimit/weir/policy"
 )
@@ -179,7 +181,7 @@ func describe(path string, file *policy.File, now time.Time) *validFile {
 	v := &validFile{File: path, OK: true, Policies: len(file.Policies), Tests: len(file.Tests), Names: []validPolicy{}}
 	for _, p := range file.Policies {
 		compiled, _ := p.Compile() // the check of the file has compiled it
-		for _, o := range p.Expired(now) {
+		for _, o := range definition.Expired(p, now) {
 			v.Expired = append(v.Expired, expiredOverride{p.Name, o.Line, pairsText(o.For, answer.Shown), o.Until.UTC().Format(time.RFC3339), o.Why})
 		}
 		p = withoutExpired(p, now)
@@ -192,7 +194,7 @@ func describe(path string, file *policy.File, now time.Time) *validFile {
 				name = ""
 			}
 			worst := worstCase(p, i, c)
-			if share := p.WarnAt(i); share > 0 {
+			if share := definition.WarnAt(p, i); share > 0 {
 				worst += fmt.Sprintf("; warns at %d%%", share)
 			}
 			v.rows = append(v.rows, []string{"", name, l.Name, p.Sentence(i), worst})
@@ -381,7 +383,7 @@ func worstCase(p *policy.Definition, i int, c *engine.Limit) string {
 	if c.Max == weir.MaxUnits {
 		return "no bound"
 	}
-	text := answer.WorstCase(c, policy.FormatDuration(time.Duration(c.Window)*time.Microsecond))
+	text := answer.WorstCase(c, duration.Format(time.Duration(c.Window)*time.Microsecond))
 	if maxOf(p, i, c, func(l *engine.Limit) int64 { return l.Max }) == weir.MaxUnits {
 		return text + "; no bound with plans and overrides"
 	}
@@ -414,8 +416,8 @@ func maxOf(p *policy.Definition, i int, c *engine.Limit, value func(*engine.Limi
 
 // mistakes returns notes about valid keys and limits that are probably mistakes.
 func mistakes(p *policy.Definition, compiled *engine.Compiled) (notes []string) {
-	notes = p.FormNotes()
-	for _, limit := range p.Closed() {
+	notes = definition.FormNotes(p)
+	for _, limit := range definition.Closed(p) {
 		notes = append(notes, fmt.Sprintf("line %d: limit %s of %s allows 0 units, so every attempt is denied; write unlimited for no bound, or shadow: true to deny nothing", p.Line, limit, p.Name))
 	}
 	for i, l := range p.Limits {
@@ -426,7 +428,7 @@ func mistakes(p *policy.Definition, compiled *engine.Compiled) (notes []string) 
 		longest, reason := answer.Longest(c)
 		if b := l.Block; b > 0 && b < longest {
 			notes = append(notes, fmt.Sprintf("line %d: limit %s of %s blocks for %s, and without a block it denies for up to %s, %s; make the block longer",
-				p.Line, l.Name, p.Name, policy.FormatDuration(b), policy.FormatDuration(longest), reason))
+				p.Line, l.Name, p.Name, duration.Format(b), duration.Format(longest), reason))
 		}
 	}
 	return notes

@@ -1,10 +1,10 @@
 package enforce
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/policyfile"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -21,8 +21,33 @@ func JoinChanges(changes []string) string {
 // that is for a terminal, and may name customers. It counts the other errors of a file.
 func FirstError(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
-	if all, ok := errors.AsType[policy.Errors](err); ok && len(all) > 1 {
-		line += fmt.Sprintf(" (the first of %d errors; weir validate prints all)", len(all))
+	if n := countErrors(err); n > 1 {
+		line += fmt.Sprintf(" (the first of %d errors; weir validate prints all)", n)
 	}
 	return line
+}
+
+// countErrors returns the number of errors of a file that policy.Parse has joined.
+func countErrors(err error) (n int) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return 0
+	}
+	for _, each := range joined.Unwrap() {
+		if _, ok := each.(*policy.Error); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// ReadFile returns the file at path for policy.Parse. Of a file above [policyfile.MaxBytes] it
+// returns one byte more than that, which Parse rejects. The error is an *policy.Error that wraps
+// the cause, such as fs.ErrNotExist.
+func ReadFile(path string) ([]byte, error) {
+	src, failed := policyfile.Read(path)
+	if failed != nil {
+		return nil, &policy.Error{File: failed.File, Problem: failed.Problem, Next: failed.Next, Err: failed.Err}
+	}
+	return src, nil
 }

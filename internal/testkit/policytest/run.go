@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/duration"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/policy"
 )
@@ -52,7 +53,7 @@ func Run(t *policy.Test) (*Failure, error) {
 
 // which names one repetition of a step.
 func which(s *policy.Step, time int64) string {
-	at := "at " + policy.FormatDuration(s.At)
+	at := "at " + duration.Format(s.At)
 	if s.Times > 1 {
 		at += fmt.Sprintf(", time %d of %d", time+1, s.Times)
 	}
@@ -139,5 +140,5 @@ func wait(d time.Duration) string {
 	if d == weir.Never {
 		return "never"
 	}
-	return policy.FormatDuration(d)
+	return duration.Format(d)
 }

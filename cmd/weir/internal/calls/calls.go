@@ -21,6 +21,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/definition"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/fields"
 )
@@ -251,7 +252,7 @@ func (p *Rule) noteWarnings(limits []string) {
 	for _, limit := range limits {
 		i := p.rule.Compiled.LimitNamed(limit)
 		p.limits[i].warnings.Add(1)
-		share := strconv.Itoa(p.rule.WarnAt(i)) + "%"
+		share := strconv.Itoa(definition.WarnAt(p.rule.Definition, i)) + "%"
 		p.to.Log.Line(slog.LevelWarn, "a key reached the share of its limit", "policy", p.rule.Name, "limit", limit, "share", share)
 	}
 }
@@ -334,7 +335,7 @@ func (o *Observer) AddMetrics(inForce func() []*enforce.Rule) {
 	m.Table("weir_warnings_total", "Grants with a warning: they brought the use of a limit with warn to its share or above.", []string{"policy", "limit"},
 		each(func(p *Rule, yield func(metrics.Row)) {
 			for i, l := range p.rule.Compiled.Limits {
-				if p.rule.WarnAt(i) > 0 {
+				if definition.WarnAt(p.rule.Definition, i) > 0 {
 					yield(metrics.Row{Labels: []string{p.rule.Name, l.Name}, N: p.limits[i].warnings.Load()})
 				}
 			}

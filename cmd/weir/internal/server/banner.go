@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/weirlimit/weir/internal/definition"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -82,7 +83,7 @@ func furthermore(p *policy.Definition) string {
 		if l.Cost > 0 {
 			all = append(all, fmt.Sprintf("an attempt takes %d of %s", l.Cost, l.Name))
 		}
-		if share := p.WarnAt(i); share > 0 {
+		if share := definition.WarnAt(p, i); share > 0 {
 			all = append(all, fmt.Sprintf("%s warns at %d%%", l.Name, share))
 		}
 	}

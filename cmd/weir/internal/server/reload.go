@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/inline"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
+	"github.com/weirlimit/weir/internal/definition"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/policy"
 )
@@ -112,10 +113,10 @@ func checkInlineNames(f *policy.File) error {
 func (s *Server) warnMistakes() {
 	set := s.set()
 	for _, p := range set.Rules {
-		for _, limit := range p.Closed() {
+		for _, limit := range definition.Closed(p.Definition) {
 			s.log.Warn("a limit allows 0 units, so every attempt is denied; write unlimited for no bound", "policy", p.Name, "line", p.Line, "limit", limit)
 		}
-		for _, o := range p.Expired(set.Since) {
+		for _, o := range definition.Expired(p.Definition, set.Since) {
 			s.log.Warn("an override has expired and no longer applies; remove it",
 				"policy", p.Name, "line", o.Line, "until", httpapi.Stamp(o.Until), "reason", o.Why)
 		}

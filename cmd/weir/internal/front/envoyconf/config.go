@@ -22,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -158,7 +159,7 @@ func (l *listing) each(path string, add func(name string, src []byte) error) err
 				Next:    "remove it, or put a file in its place",
 			}
 		}
-		src, err := policy.ReadFile(name)
+		src, err := enforce.ReadFile(name)
 		if err != nil {
 			return err
 		}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/policyfile"
 	"github.com/weirlimit/weir/internal/testkit/memstats"
-	"github.com/weirlimit/weir/policy"
 )
 
 // A file that unpacks to a multiple of its size is rejected before it takes the memory.
@@ -35,7 +35,7 @@ func TestSizeIsBounded(t *testing.T) {
 		{"descriptors by aliases", many(2_000, "  - {key: k, descriptors: &d [{key: a}, {key: b}]}\n", "descriptors: *d, "+limit), ""},
 		{"doublings", doublings, "more than 64 MiB"},
 		{"short nodes", "domain: d\ndescriptors: [" + strings.Repeat("a,", 100_000) + "]", "a descriptor must be a mapping"},
-		{"a large file", string(make([]byte, policy.MaxBytes+1)), "larger than 256 KiB"},
+		{"a large file", string(make([]byte, policyfile.MaxBytes+1)), "larger than 256 KiB"},
 	} {
 		before := memstats.Allocated()
 		_, err := Parse("limits.yaml", []byte(c.src))

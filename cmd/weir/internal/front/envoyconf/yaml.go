@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/policyfile"
 	"github.com/weirlimit/weir/internal/shorten"
 	"github.com/weirlimit/weir/internal/yamlnode"
 	"github.com/weirlimit/weir/policy"
@@ -23,8 +24,8 @@ const (
 
 // read returns the root of the file's only document.
 func (f *file) read(src []byte) *yamlnode.Node {
-	if len(src) > policy.MaxBytes {
-		panic(&policy.Error{File: f.name, Problem: fmt.Sprintf("the file is larger than %d KiB", policy.MaxBytes>>10), Next: "split it by domain"})
+	if len(src) > policyfile.MaxBytes {
+		panic(&policy.Error{File: f.name, Problem: fmt.Sprintf("the file is larger than %d KiB", policyfile.MaxBytes>>10), Next: "split it by domain"})
 	}
 	document, err := yamlnode.ReadAll(src)
 	f.document = document

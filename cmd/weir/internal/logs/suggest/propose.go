@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/duration"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -234,7 +235,7 @@ func (m *measured) propose(effects []effect, suggested Suggestion, d *detail, r 
 	limit := weir.Limit{Max: s.Limit, Window: w.Window, By: r.Dimensions}
 	line := policy.Definition{Limits: []weir.Limit{limit}, Units: []string{r.Unit}}
 	s.Line, s.Candidate = line.Sentence(0), d.Candidate
-	w.Length = policy.FormatDuration(w.Window)
+	w.Length = duration.Format(w.Window)
 	for _, p := range m.peaks {
 		if p.Peak <= s.Limit {
 			s.Low = p.Peak

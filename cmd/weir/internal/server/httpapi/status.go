@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/definition"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/problemdoc"
 	"github.com/weirlimit/weir/policy"
@@ -95,7 +96,7 @@ func showPolicy(e *enforce.Rule) policyShown {
 func showLimit(p *policy.Definition, i int) limitShown {
 	l := &p.Limits[i]
 	shown := limitShown{Name: l.Name, Sentence: p.Sentence(i), Max: l.Max,
-		WindowMS: answer.Millis(l.Window + l.MaxHold), MinInterval: answer.Millis(l.MinInterval), BlockMS: answer.Millis(l.Block), Warn: p.WarnAt(i),
+		WindowMS: answer.Millis(l.Window + l.MaxHold), MinInterval: answer.Millis(l.MinInterval), BlockMS: answer.Millis(l.Block), Warn: definition.WarnAt(p, i),
 		By: append([]string{}, l.By...), Kind: answer.KindWords[l.Kind], Cells: l.Cells, Cost: l.Cost, MaxHold: answer.Millis(l.MaxHold)}
 	if i < len(p.Units) {
 		shown.Units = p.Units[i]

@@ -1,4 +1,4 @@
-package policy
+package definition
 
 import (
 	"strings"
@@ -6,30 +6,13 @@ import (
 
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/policy"
 )
-
-func TestIsAddressName(t *testing.T) {
-	for _, name := range []string{
-		"ip", "addr", "address", "client_ip", "client-ip", "remote_addr", "clientip", "remoteaddr",
-		"masked_remote_address", "ip.v4", "ip_prefix", "ipaddress", "client_ipv6",
-	} {
-		if !isAddressName(name) {
-			t.Errorf("%s is not called like an address", name)
-		}
-	}
-	for _, name := range []string{
-		"user", "vip", "zip", "membership", "ship_to", "email_address", "mac-address", "tip", "addressee",
-	} {
-		if isAddressName(name) {
-			t.Errorf("%s is called like an address", name)
-		}
-	}
-}
 
 // TestFormNotesNameAddressesWithoutKeys: a key that is called like an address and has no form is
 // probably a mistake. So is an override for a network of another key.
 func TestFormNotesNameAddressesWithoutKeys(t *testing.T) {
-	f := must.Get(Parse("weir.yaml", []byte(`version: 1
+	f := must.Get(policy.Parse("weir.yaml", []byte(`version: 1
 policies:
   text:   {limit: 1 per minute per ip}
   both:   {limit: 1 per minute per addr per address per peer}
@@ -42,7 +25,7 @@ policies:
 `)))(t)
 	var notes []string
 	for _, p := range f.Policies {
-		notes = append(notes, p.FormNotes()...)
+		notes = append(notes, FormNotes(p)...)
 	}
 	assert.Equal(t, strings.Join(notes, "\n"), strings.Join([]string{
 		"line 3: text counts by ip as text, so each IPv6 address and each written form has a history of its own; add keys: {ip: address}",
