@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirtest"
@@ -37,7 +38,7 @@ func TestConformanceOfLongHistories(t *testing.T) {
 		t.Run(fmt.Sprint(bytes), func(t *testing.T) {
 			chunks := weirredis.WithChunks(bytes)
 			weirtest.Run(t, func(t *testing.T) engine.Engine { return newEngine(t, conn, chunks) },
-				weirtest.Attempts(10_000), weirtest.Hammers(1), cachesDenials)
+				weirtest.Attempts(race.Fewer(10_000)), weirtest.Hammers(1), cachesDenials)
 		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/internal/dims"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -303,7 +304,7 @@ func testOneBadHistoryStopsAllLimits(t *testing.T, v redistest.Version) {
 }
 
 // damages is the number of damages of each form of a history.
-const damages = 300
+var damages = race.Fewer(300)
 
 // TestDamageIsAnErrorOrHarmless flips bits and replaces bytes of stored histories of all forms, in
 // headers and chunks, and makes calls while all, some or no entries count. Each call returns soon,

@@ -105,6 +105,13 @@ var assembled = []string{module + "/internal/keytable", module + "/internal/memo
 // imports: benchmarks, and tests in a browser.
 var apart = []string{"bench", "cmd/weir/internal/report/browsertest"}
 
+// racedLater are the packages that import sync and that only `make check` runs with the race
+// detector, because their tests cost five times as much under it:
+//   - cmd/weir has flags and commands. The packages of the service are raced by their own tests.
+//   - internal/conformance is raced where it compares an engine: in the tests of all engines.
+//   - policy makes no goroutine; it imports sync for values that are made once.
+var racedLater = []string{"cmd/weir", "internal/conformance", "policy"}
+
 // stepsOf returns the steps of a tier.
 func stepsOf(tier string) ([]step, error) {
 	all, err := modules(".")
@@ -186,6 +193,7 @@ func split(modules []string) (raced, others, shortened []string, err error) {
 		parts := strings.SplitN(line, "|", 3)
 		pkg, imports := parts[0], words(parts[1])
 		isApart := slices.ContainsFunc(apart, func(dir string) bool { return strings.HasPrefix(short(pkg)+"/", dir+"/") })
+		isApart = isApart || slices.Contains(racedLater, short(pkg))
 		if isApart || !slices.Contains(imports, "sync") && !slices.Contains(imports, "sync/atomic") {
 			others = append(others, pkg)
 			continue

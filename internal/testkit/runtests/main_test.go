@@ -150,6 +150,11 @@ func TestNothingIsLeftOut(t *testing.T) {
 			t.Errorf("%s%s: shortened %v", module, dir, got)
 		}
 	}
+	for _, dir := range racedLater {
+		if pkg := module + "/" + dir; slices.Contains(raced, pkg) || !slices.Contains(others, pkg) {
+			t.Errorf("%s is not among the packages without the race detector", dir)
+		}
+	}
 	for i, dir := range append(slowest, ".", "internal/keytable", "cmd/weir/internal/server", "cmd/weir/internal/docstest") {
 		pkg := strings.TrimSuffix("github.com/weirlimit/weir/"+dir, "/.")
 		inRaced, inOthers := slices.Contains(raced, pkg), slices.Contains(others, pkg)
