@@ -34,7 +34,7 @@ func (o *serveOptions) table() (t settings) {
 	c.Limits = server.DefaultLimits
 	t.add("", "Policies", settings{
 		{name: "policies", short: "p", value: textValue(&o.policies, "", anyText), common: true},
-		{name: "inline-policies", value: boolValue(&c.Inline), common: true},
+		{name: "inline-policies", value: boolValue(&c.Inline)},
 	})
 	t.add("store", "Store", settings{
 		{name: "store", value: textValue(&o.storeName, "memory", isStore), common: true, shown: shownStore},

@@ -73,17 +73,17 @@ var (
 func init() {
 	commands = []command{
 		{name: "WEIR.POLICIES", usage: "WEIR.POLICIES", reply: listPolicies},
-		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id] [LIMITS limit] …", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID"}}, op: engine.Attempt},
-		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n] [LIMITS limit] …", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS"}}, op: engine.Peek},
-		{name: "WEIR.COUNT", usage: "WEIR.COUNT policy dimension=value … last_ms [LIMIT name] [LIMITS limit] …", least: 1, most: maxArgs, syntax: syntax{needs: countSpan, numbers: 1, options: []string{"LIMITS", "LIMIT"}}, change: count, op: engine.Count},
-		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id] [LIMITS limit] …", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID"}}, op: engine.Record},
-		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id] [LIMITS limit] …", least: 2, most: maxArgs, syntax: syntax{needs: grantInstant, numbers: 2, options: []string{"LIMITS", "ID"}}, change: refund, op: engine.Refund},
-		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id] [LIMITS limit] …", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID", "TTL"}}, op: engine.Attempt},
+		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID"}}, op: engine.Attempt},
+		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS"}}, op: engine.Peek},
+		{name: "WEIR.COUNT", usage: "WEIR.COUNT policy dimension=value … last_ms [LIMIT name]", least: 1, most: maxArgs, syntax: syntax{needs: countSpan, numbers: 1, options: []string{"LIMITS", "LIMIT"}}, change: count, op: engine.Count},
+		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID"}}, op: engine.Record},
+		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, syntax: syntax{needs: grantInstant, numbers: 2, options: []string{"LIMITS", "ID"}}, change: refund, op: engine.Refund},
+		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID", "TTL"}}, op: engine.Attempt},
 		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, syntax: syntax{reservation: true, settles: engine.AllUnits}, change: settle},
 		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, syntax: syntax{reservation: true}, change: settle},
 		{name: "WEIR.EXTEND", usage: "WEIR.EXTEND reservation [n [reserved]]", least: 1, most: 3, syntax: syntax{reservation: true}, change: extend},
-		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value … [LIMIT name] … [LIMITS limit] …", least: 1, most: maxArgs, syntax: syntax{options: []string{"LIMITS", "LIMIT"}}, change: reset, op: engine.Reset, needs: mayReset},
-		{name: "WEIR.BLOCK", usage: "WEIR.BLOCK policy dimension=value … for_ms [LIMIT name] … [LIMITS limit] …", least: 2, most: maxArgs, syntax: syntax{needs: blockTime, numbers: 1, options: []string{"LIMITS", "LIMIT"}}, change: block, op: engine.Block, needs: mayReset},
+		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value … [LIMIT name] …", least: 1, most: maxArgs, syntax: syntax{options: []string{"LIMITS", "LIMIT"}}, change: reset, op: engine.Reset, needs: mayReset},
+		{name: "WEIR.BLOCK", usage: "WEIR.BLOCK policy dimension=value … for_ms [LIMIT name] …", least: 2, most: maxArgs, syntax: syntax{needs: blockTime, numbers: 1, options: []string{"LIMITS", "LIMIT"}}, change: block, op: engine.Block, needs: mayReset},
 
 		{name: "PING", usage: "PING [message]", most: 1, reply: ping},
 		{name: "ECHO", usage: "ECHO message", least: 1, most: 1, reply: ping},
@@ -277,6 +277,9 @@ func (a *arguments) cutOptions(args []string, cmd *command) ([]string, error) {
 		return i >= 0 && slices.ContainsFunc(allowed, func(name string) bool { return strings.EqualFold(name, args[i]) })
 	}
 	if last := len(args) - 1; isOption(last) && !isOption(last-1) {
+		if strings.EqualFold(args[last], "LIMITS") {
+			return nil, calls.BadInput(`%s has no value; write a limit such as LIMITS "10 per minute per user", once for each`, args[last])
+		}
 		return nil, calls.BadInput("%s has no value; write %s", args[last], cmd.usage)
 	}
 	for len(args) >= 2 {
