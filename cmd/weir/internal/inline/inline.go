@@ -74,7 +74,7 @@ type Finder struct {
 }
 
 // Rule returns the inline policy of a name and its limits, or the policy of the file if there are no
-// limits. The error of the latter is that of [enforce.Version.Rule].
+// limits. The error of the latter is that of the Version.
 func (f Finder) Rule(name string, limits []string) (*enforce.Rule, error) {
 	switch {
 	case limits != nil:

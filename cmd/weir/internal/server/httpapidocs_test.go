@@ -79,7 +79,7 @@ func TestHTTPAPIPage(t *testing.T) {
 func pageServer(t *testing.T, policies string, change ...func(*Config)) *Server {
 	t.Helper()
 	f := must.Get(policy.Parse("weir.yaml", []byte(policies)))(t)
-	s, _ := newServer(t, nil, append(change, func(c *Config) { c.Policies = f })...)
+	s, _ := newServer(t, nil, append(change, func(c *Config) { c.Policies, c.Inline = f, true })...)
 	s.api.Reread = func() error { return s.Reload(f, nil) }
 	return s
 }
