@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/misuse"
 )
 
 // Decision is the result of an attempt, a peek or a record. Durations are whole microseconds or
@@ -61,13 +62,13 @@ func (d *Decision) sentence() string {
 	case d.At.IsZero() && d.Allowed && d.Granted == 0:
 		return "took no units back: none of that instant counts; a refund needs the At of the grant's Decision"
 	case d.At.IsZero() && d.Allowed:
-		return fmt.Sprintf("took %d units back", d.Granted)
+		return fmt.Sprintf("took %s back", misuse.Units(d.Granted))
 	case d.At.IsZero():
 		return "no decision"
 	case d.Allowed && d.Blocked > 0: // a record, which no block denies
 		return fmt.Sprintf("allowed: its key is blocked for %v", d.Blocked)
 	case d.Allowed && d.Limit != "":
-		return fmt.Sprintf("allowed %d units, cut by limit %q: %s%s", d.Granted, d.Limit, d.use(), d.wait())
+		return fmt.Sprintf("allowed %s, cut by limit %q: %s%s", misuse.Units(d.Granted), d.Limit, d.use(), d.wait())
 	case d.Allowed && d.Degraded && d.ResetAfter == 0: // the room is unknown
 		return "allowed"
 	case d.Allowed && d.Remaining < 0:

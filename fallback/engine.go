@@ -66,7 +66,8 @@ const (
 //     has the data. Reset also resets the share, during an outage or not.
 //   - Allow and Share open reservations in the memory of this process (R19). They are settled and
 //     extended there, also after the outage; another process does not know them. Allow holds
-//     nothing for them. Reservations of the store wait for the store: their settlement and their
+//     nothing for them. An attempt that has opened one in the store, and is repeated with its id,
+//     opens a second one here. Reservations of the store wait for the store: their settlement and their
 //     extension return an error in every mode.
 //   - No block begins, and those of the store are not known (R20). A probe is a peek.
 //

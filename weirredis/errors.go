@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/misuse"
 )
 
 var (
@@ -182,8 +183,8 @@ func overflow(word string, c *engine.Call) error {
 	if c.Op != engine.Settle {
 		further = fmt.Sprintf("with %d more it", recorded(c, l))
 	}
-	return fmt.Errorf("%w: limit %q holds %s units that count; %s would pass %d; record less, or reset the key",
-		engine.ErrOverflow, l.Name, used, further, most(l))
+	return fmt.Errorf("%w: limit %q counts %s; %s would pass %d; record less, or reset the key",
+		engine.ErrOverflow, l.Name, misuse.Units(used), further, most(l))
 }
 
 // recorded returns the units that a call without room records in a limit (R6, R10).
@@ -272,7 +273,7 @@ func operationText(op engine.Op, opens bool, units string) string {
 	if opens {
 		name = "a reservation"
 	}
-	return name + " of " + units + " units"
+	return name + " of " + misuse.Units(units)
 }
 
 // reservationError returns the error for the script's words about the reservation of c (R19).
@@ -281,17 +282,17 @@ func reservationError(word string, c *engine.Call) error {
 	about, detail = strings.TrimSpace(about), strings.TrimSpace(detail)
 	switch {
 	case about == "settled" && c.Op == engine.Settle:
-		return fmt.Errorf("%w: with %s units, and now %s", engine.ErrSettled, detail, settledText(c.N))
+		return fmt.Errorf("%w: with %s, and now %s", engine.ErrSettled, misuse.Units(detail), settledText(c.N))
 	case about == "settled":
-		return fmt.Errorf("%w: with %s units", engine.ErrSettled, detail)
+		return fmt.Errorf("%w: with %s", engine.ErrSettled, misuse.Units(detail))
 	case about == "units" && c.From != engine.Unknown && strconv.FormatInt(c.From, 10) != detail:
-		return engine.Input("units", "the reservation has %s units, not %d; extend it from that number", detail, c.From)
+		return engine.Input("units", "the reservation has %s, not %d; extend it from that number", misuse.Units(detail), c.From)
 	case about == "units":
-		return engine.Input("units", "the reservation has %s units, and %d more pass %d; take fewer", detail, c.N, engine.MaxUnits)
+		return engine.Input("units", "the reservation has %s, and %d more pass %d; take fewer", misuse.Units(detail), c.N, engine.MaxUnits)
 	}
 	switch reason, units, _ := strings.Cut(detail, " "); reason {
 	case "life":
-		return fmt.Errorf("%w: its %s units stay as they were granted", engine.ErrExpired, units)
+		return fmt.Errorf("%w: the grant of %s stays", engine.ErrExpired, misuse.Units(units))
 	case "hold":
 		return fmt.Errorf("%w: its hold has ended; settle it with a number of units", engine.ErrExpired)
 	}

@@ -50,7 +50,7 @@ func TestOverflowNamesTheUnitsOfTheLimit(t *testing.T) {
 		limit weir.Limit
 		text  string
 	}{
-		{"units", weir.AllOrNothing, user, `limit "user" holds 2251799813685240 units that count; with 2000 more it would pass 2251799813685247`},
+		{"units", weir.AllOrNothing, user, `limit "user" counts 2251799813685240 units; with 2000 more it would pass 2251799813685247`},
 		{"cost", weir.AllOrNothing, cost, "with 9 more it"},
 		{"counted", weir.CountDenied, user, "with 1000 more it"},
 	} {

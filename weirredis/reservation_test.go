@@ -172,7 +172,7 @@ func TestErrorsOfReservations(t *testing.T) {
 	fails(opening(4, time.Minute), engine.ErrInput, "it names a reservation of 5 units, and now a reservation of 4 units")
 	fails(extending(1, 4), engine.ErrInput, "the reservation has 5 units, not 4; extend it from")
 	fails(extending(engine.MaxUnits, engine.Unknown), engine.ErrInput, "the reservation has 5 units, and 2251799813685247 more pass 2251799813685247; take fewer")
-	fails(settling(engine.MaxUnits), engine.ErrOverflow, "holds 5 units that count; with more it would pass")
+	fails(settling(engine.MaxUnits), engine.ErrOverflow, "counts 5 units; with more it would pass")
 	for _, c := range []engine.Call{extending(3, 5), extending(2, 8)} {
 		if _, _, err := r.do(c); err != nil {
 			t.Fatal(err)

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"container/heap"
-	"fmt"
 	"hash/maphash"
 	"math"
 	"sync"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keytable"
+	"github.com/weirlimit/weir/internal/misuse"
 )
 
 // operations are the decisions with an idempotency key (Request.ID), by policy, key and
@@ -175,9 +175,9 @@ func (o *operation) replay(c *engine.Call) {
 
 // operationText returns an operation in a sentence.
 func operationText(op engine.Op, opens bool, n, from int64) string {
-	text := fmt.Sprintf("%s of %d units", opWords[op], n)
+	text := opWords[op] + " of " + misuse.Units(n)
 	if opens {
-		text = fmt.Sprintf("a reservation of %d units", n)
+		text = "a reservation of " + misuse.Units(n)
 	}
 	if op == engine.Refund && from != engine.Oldest {
 		text += " at " + time.UnixMicro(from).UTC().Format(time.RFC3339Nano)

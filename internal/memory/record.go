@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/misuse"
 	"github.com/weirlimit/weir/internal/window"
 )
 
@@ -88,8 +89,8 @@ func (c *claim) overflow() error {
 			units = min(units, r.limit.Max) // R6
 		}
 		if r.entry.Units > 0 && r.state.Used+units > most {
-			return fmt.Errorf("%w: limit %q holds %d units that count; %d more would pass %d",
-				engine.ErrOverflow, r.limit.described.Name, r.state.Used, units, most)
+			return fmt.Errorf("%w: limit %q counts %s; %d more would pass %d",
+				engine.ErrOverflow, r.limit.described.Name, misuse.Units(r.state.Used), units, most)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/misuse"
 )
 
 // Reservation is the state of a reservation beside that of the operation that opened it (R19).
@@ -132,7 +133,7 @@ func (m *Memory) changeReservation(c *engine.Call, at moment) error {
 // checkLife returns ErrExpired unless the reservation lives at an instant.
 func (x *revision) checkLife(at int64) error {
 	if at >= x.next.Expires {
-		return fmt.Errorf("%w: its %d units stay as they were granted", engine.ErrExpired, x.grant.Units)
+		return fmt.Errorf("%w: the grant of %s stays", engine.ErrExpired, misuse.Units(x.grant.Units))
 	}
 	return nil
 }
@@ -145,7 +146,7 @@ func (x *revision) planSettlement(c *engine.Call, at int64) (planned bool, err e
 		actual = x.grant.Units
 	}
 	if r.Settled() && actual != r.Actual {
-		return false, fmt.Errorf("%w: with %d units, and now %d", engine.ErrSettled, r.Actual, actual)
+		return false, fmt.Errorf("%w: with %s, and now %d", engine.ErrSettled, misuse.Units(r.Actual), actual)
 	}
 	if r.Settled() {
 		c.Result = engine.Result{Granted: r.TakenBack, At: time.UnixMicro(r.SettledAt), Replayed: true}
@@ -161,7 +162,7 @@ func (x *revision) planSettlement(c *engine.Call, at int64) (planned bool, err e
 // it must be decided.
 func (x *revision) planExtension(c *engine.Call, at int64) (planned bool, err error) {
 	if x.next.Settled() {
-		return false, fmt.Errorf("%w: with %d units", engine.ErrSettled, x.next.Actual)
+		return false, fmt.Errorf("%w: with %s", engine.ErrSettled, misuse.Units(x.next.Actual))
 	}
 	if err := x.checkLife(at); err != nil {
 		return false, err
@@ -169,7 +170,7 @@ func (x *revision) planExtension(c *engine.Call, at int64) (planned bool, err er
 	units, e := x.grant.Units, x.next.Extension
 	if c.N > 0 && c.From != engine.Unknown && c.From != units {
 		if e == nil || c.From+c.N != units || c.N != e.Newest {
-			return false, engine.Input("units", "the reservation has %d units, not %d; extend it from that number", units, c.From)
+			return false, engine.Input("units", "the reservation has %s, not %d; extend it from that number", misuse.Units(units), c.From)
 		}
 		c.Result = engine.Result{
 			Allowed:    true,
@@ -183,7 +184,7 @@ func (x *revision) planExtension(c *engine.Call, at int64) (planned bool, err er
 		return false, nil
 	}
 	if units+c.N > engine.MaxUnits {
-		return false, engine.Input("units", "the reservation has %d units, and %d more pass %d; take fewer", units, c.N, engine.MaxUnits)
+		return false, engine.Input("units", "the reservation has %s, and %d more pass %d; take fewer", misuse.Units(units), c.N, engine.MaxUnits)
 	}
 	x.further = c.N
 	return true, nil

@@ -1,6 +1,7 @@
 // Package misuse has the errors of calls that no engine can decide: on an engine that its
 // constructor did not make, and without a context. All engines return the same ones. It also has
-// the hint of a reset with too few values, the same for limiters and policy files.
+// the hint of a reset with too few values, the same for limiters and policy files, and the words for
+// a number of units.
 package misuse
 
 import (
@@ -30,6 +31,15 @@ func Error(ctx context.Context, constructor string) error {
 		return ErrNoContext
 	}
 	return engine.Input("request", "the zero or nil engine decides nothing; make one with %s", constructor)
+}
+
+// Units returns a number of units in words: "1 unit", "5 units". A store reports it as a text.
+func Units[N int64 | string](n N) string {
+	text := fmt.Sprint(n)
+	if text == "1" {
+		return "1 unit"
+	}
+	return text + " units"
 }
 
 // ResetHint returns words behind the error of a reset without names whose key lacks values: the

@@ -81,7 +81,7 @@ func (e *Engine) find(c *engine.Call, at int64) (name string, o operation, err e
 // lives returns ErrExpired unless the reservation lives at an instant.
 func (r *reservation) lives(at int64) error {
 	if at >= r.expires {
-		return fmt.Errorf("%w: its %d units stay as they were granted", engine.ErrExpired, r.units)
+		return fmt.Errorf("%w: the grant of %d stays", engine.ErrExpired, r.units)
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (e *Engine) settle(c *engine.Call, at int64) error {
 		actual = r.units
 	}
 	if r.settled && actual != r.actual {
-		return fmt.Errorf("%w: with %d units, and now %d", engine.ErrSettled, r.actual, actual)
+		return fmt.Errorf("%w: with %d, and now %d", engine.ErrSettled, r.actual, actual)
 	}
 	if r.settled {
 		c.Result = r.settlement
@@ -158,7 +158,7 @@ func (e *Engine) extend(c *engine.Call, at int64) error {
 	}
 	r := *o.grant
 	if r.settled {
-		return fmt.Errorf("%w: with %d units", engine.ErrSettled, r.actual)
+		return fmt.Errorf("%w: with %d", engine.ErrSettled, r.actual)
 	}
 	if err := r.lives(at); err != nil {
 		return err
@@ -170,10 +170,10 @@ func (e *Engine) extend(c *engine.Call, at int64) error {
 			r.describe(c)
 			return nil
 		}
-		return engine.Input("units", "the reservation has %d units, not %d; extend it from that number", r.units, c.From)
+		return engine.Input("units", "the reservation has %d, not %d; extend it from that number", r.units, c.From)
 	}
 	if r.units+c.N > engine.MaxUnits {
-		return engine.Input("units", "the reservation has %d units, and %d more pass %d; take fewer", r.units, c.N, engine.MaxUnits)
+		return engine.Input("units", "the reservation has %d, and %d more pass %d; take fewer", r.units, c.N, engine.MaxUnits)
 	}
 	taking := func(limit engine.Limit) bool {
 		return c.N > 0 && limit.Kind != engine.KindConcurrency && limit.Cost == 0

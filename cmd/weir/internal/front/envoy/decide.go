@@ -149,7 +149,8 @@ func (c *call) decideEach(items []*item, op engine.Op) {
 	c.take(items, asked)
 }
 
-// reserveTime is the life of a reservation of reserveEach: longer than a request takes.
+// reserveTime is the longest life of a reservation of reserveEach: longer than a request takes.
+// None lives longer than the longest window of its limits, as on every front.
 const reserveTime = 10 * time.Second
 
 // reserveEach attempts items, each by itself and as a reservation, which rollBack can cancel: also
@@ -164,7 +165,9 @@ func (c *call) reserveEach(items []*item) {
 			continue
 		}
 		it.reservation = rand.Text()
-		asked[i].Reserve, asked[i].TTL, asked[i].ID = true, reserveTime, it.reservation
+		rules := it.rule.Limiter(&it.target, time.Time{}).Compiled()
+		asked[i].Reserve, asked[i].ID = true, it.reservation
+		asked[i].TTL = min(reserveTime, rules.LongestWindow)
 	}
 	enforce.DecideAll(background, asked)
 	c.take(items, asked)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
@@ -140,5 +142,38 @@ descriptors:
 				t.Errorf("%d hits could not be refunded", kept)
 			}
 		})
+	}
+}
+
+// lives is an engine that keeps the lives of the reservations that it opens.
+type lives struct {
+	engine.Engine
+	ttls []time.Duration
+}
+
+func (l *lives) Do(ctx context.Context, calls []engine.Call) {
+	for i := range calls {
+		if calls[i].TTL > 0 {
+			l.ttls = append(l.ttls, time.Duration(calls[i].TTL)*time.Microsecond)
+		}
+	}
+	l.Engine.Do(ctx, calls)
+}
+
+// A reservation of a request lives ten seconds, and no longer than the longest window of its limit:
+// then nothing of it counts.
+func TestReservationsLiveNoLongerThanTheirWindows(t *testing.T) {
+	e := &lives{Engine: apart{weir.NewMemory()}}
+	p := connect(t, e, parse(t, `
+domain: lives
+descriptors:
+  - {key: short, rate_limit: {unit: second, requests_per_unit: 10}}
+  - {key: long, rate_limit: {unit: minute, requests_per_unit: 5}}
+`))
+	if a := p.ask("short=1", "long=1"); a.OverallCode != pb.RateLimitResponse_OK {
+		t.Fatalf("%s, want OK", brief(a))
+	}
+	if want := []time.Duration{time.Second, reserveTime}; !slices.Equal(e.ttls, want) {
+		t.Errorf("the reservations live %v, want %v", e.ttls, want)
 	}
 }

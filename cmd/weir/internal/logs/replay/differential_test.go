@@ -53,6 +53,7 @@ var wholeLines = []string{
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"reset"}`,
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"n":600,"id":"use","ttl_us":60000000}`,
 	`{"at_us":6,"policy":"p","key":{"a":"x"},"n":20,"op":"extend","id":"use"}`,
+	`{"at_us":6,"policy":"p","key":{"a":"x"},"op":"extend","id":"use"}`,
 	`{"at_us":7,"policy":"p","key":{"a":"x"},"n":0,"op":"settle","id":"use"}`,
 	`{"at_us":8,"policy":"p","key":{"a":"x"},"op":"block","for_us":0}`,
 	"\t{ \"at_us\" : 0 ,\r\n \"policy\":\"p\" , \"key\" : { } } ",
@@ -138,6 +139,9 @@ func reference(b []byte) (line Line, err error) {
 		default:
 			jsontest.Require(false, "unknown field")
 		}
+	}
+	if line.Op == engine.Extend && !seen["n"] {
+		line.N = 0
 	}
 	jsontest.Require(seen["at_us"] && seen["policy"], "missing")
 	jsontest.Require(line.Op != engine.Refund || seen["granted_at_us"], "missing of refund")

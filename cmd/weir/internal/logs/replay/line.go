@@ -24,7 +24,7 @@ type Line struct {
 	At        int64  // at_us, 0 … weir.MaxInstant
 	Policy    string // its name
 	Key       Key    // in the order of the line; names are unique
-	N         int64  // units, 0 … weir.MaxUnits; default 1
+	N         int64  // units, 0 … weir.MaxUnits; default 1, of Extend 0
 	Op        engine.Op
 	Limit     string // Count: the name of a limit. Reset and Block: the limit; "" = those that count by every dimension
 	Last      int64  // Count: last_us, 0 … weir.MaxInstant
@@ -161,7 +161,7 @@ func (l *Line) AppendJSON(b []byte) []byte {
 		}
 		b = append(b, '}')
 	}
-	if l.N != 1 || l.Op == engine.Settle {
+	if l.N != defaultUnits(l.Op) || l.Op == engine.Settle {
 		b = strconv.AppendInt(append(b, `,"n":`...), l.N, 10)
 	}
 	if l.Op != engine.Attempt {
@@ -199,12 +199,24 @@ type parser struct {
 
 // parse reads b into line. It reuses the memory of line.Key.
 func (p *parser) parse(b []byte, line *Line) error {
-	*line = Line{Key: line.Key[:0], N: 1}
+	*line = Line{Key: line.Key[:0]}
 	p.line = line
 	if err := p.Read(b, "a line must be an object", "more text behind the object; write one object per line", p.field); err != nil {
 		return err
 	}
+	if !line.has("n") {
+		line.N = defaultUnits(line.Op)
+	}
 	return line.check()
+}
+
+// defaultUnits returns the units of a line without them: an extension takes no further ones, as over
+// HTTP and RESP.
+func defaultUnits(op engine.Op) int64 {
+	if op == engine.Extend {
+		return 0
+	}
+	return 1
 }
 
 var errTooLong = lineError(fmt.Sprintf("the line is longer than %d bytes; write one object per line", MaxLineBytes))
