@@ -30,7 +30,7 @@ func TestErrorsOfOtherOperationsNameBoth(t *testing.T) {
 		{call(engine.Refund, 6, nine.UnixMicro()), "it names a refund of 5 units, and now a refund of 6 units; give each"},
 		{call(engine.Refund, 5, 1), "it names a refund of 5 units at one instant, and now a refund of 5 units at another; give each"},
 		{call(engine.Record, 5, 0), "it names a refund of 5 units, and now a record of 5 units; give each"},
-		{call(engine.Attempt, 1, 0), "it names a refund of 5 units, and now an attempt of 1 units; give each"},
+		{call(engine.Attempt, 1, 0), "it names a refund of 5 units, and now an attempt of 1 unit; give each"},
 	} {
 		_, err := do(e, c.call)
 		assert.Error(t, err, engine.ErrInput, c.text)

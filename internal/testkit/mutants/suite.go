@@ -61,8 +61,11 @@ var batches = suite{
 		{name: "unit", pkg: ".", args: []string{"-test.run=^TestBatch"}},
 		{name: "batches", pkg: "internal/memory", args: []string{"-test.run=^TestMemoryConformance$/^batches$"}},
 		{name: "enforce", pkg: "internal/enforce", args: []string{"-test.run=Batches|Blocks|Crosses|Each|Together|Traces|Warn"}},
-		{name: "http", pkg: "cmd/weir/internal/server", args: []string{"-test.run=^Test(Checks|BadBatches|Batches|Reservations)"}},
+		{name: "http", pkg: "cmd/weir/internal/server", args: []string{"-test.run=^Test(Checks|BadBatches|Batches|Reservations|Inline|FilesHave)|^TestScripts$/inline"}},
 		{name: "names", pkg: "cmd/weir/internal/reserve"},
+		{name: "inline", pkg: "cmd/weir/internal/inline"},
+		{name: "envoy", pkg: "cmd/weir/internal/front/envoy", args: []string{"-test.run=^TestReservations"}},
+		{name: "traces", pkg: "cmd/weir/internal/logs/replay", args: []string{"-test.run=^TestParserAgrees"}},
 	},
 }
 

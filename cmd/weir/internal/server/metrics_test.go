@@ -36,7 +36,7 @@ func everything(t *testing.T) []string {
 	record := must.Get(recorder.Open(recorder.Config{Path: filepath.Join(t.TempDir(), "trace"), FileBytes: 1 << 20, Files: 1, Sample: 1}))(t)
 	defer record.Close()
 	memory, _ := newServer(t, weir.NewMemory(weir.MaxBytes(1<<20)), func(c *Config) {
-		c.Recorder = record
+		c.Recorder, c.Inline = record, true
 		c.RESPListen, c.GRPCListen, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 		c.Policies.Definition("search").WarnPercents = []int{80}
 		c.Policies.Definition("search").Limits[0].Block = time.Hour
