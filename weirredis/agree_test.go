@@ -245,3 +245,33 @@ func TestWindowsOfAPeriodFollowTheServersClock(t *testing.T) {
 		}
 	}
 }
+
+// TestDenialsKeepCorrectedChunks: the clock steps back, and a denial under a shorter window stores
+// the correction. Chunks that have left this window stay for the longer one (R2, R12).
+func TestDenialsKeepCorrectedChunks(t *testing.T) {
+	e := newEngine(t, redisConn(t), weirredis.WithChunks(9), weirredis.DenialCacheTTL(0))
+	d := newDuel(t, e, weir.AllOrNothing, perUser(1000, time.Hour))
+	long := d.rules
+	for range 40 {
+		d.at += time.Minute.Microseconds()
+		d.same(t, engine.Call{N: 1})
+	}
+	d.at -= 1_500_000
+	d.rules = limiter(t, e, long.Name, weir.AllOrNothing, perUser(1000, 5*time.Minute)).Compiled()
+	d.same(t, engine.Call{N: 1001})
+	d.rules = long
+	d.same(t, engine.Call{Op: engine.Peek, N: 1000}) // its wait passes all entries
+}
+
+// TestWindowsFollowTheHistoryAhead: the history of a limit behind a Period is ahead, in the next
+// window of that Period (R2, R3).
+func TestWindowsFollowTheHistoryAhead(t *testing.T) {
+	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0))
+	d := newDuel(t, e, weir.AllOrNothing, perUser(5, time.Hour))
+	d.at += 300_000
+	d.same(t, engine.Call{N: 1})
+	hour := weir.Limit{Name: "hour", Max: 5, Kind: weir.KindFixed, Period: weir.Hour}
+	d.rules = limiter(t, e, d.rules.Name, weir.AllOrNothing, hour, perUser(5, time.Hour)).Compiled()
+	d.at -= 500_000
+	d.same(t, engine.Call{N: 1})
+}

@@ -151,13 +151,13 @@ func TestEndedBlockLeavesWithARecording(t *testing.T) {
 	assert.Equal(t, call(engine.Attempt, 1).Blocked > 57*time.Minute, true, "the block runs")
 }
 
-// TestGrantsOfRulesWithBlocksReadHistoriesOnce: the short path decides grants of rules with
-// blocks, and the long path their denials.
+// TestGrantsOfRulesWithBlocksReadHistoriesOnce: plain.lua decides grants of rules with blocks. It
+// leaves their denials to decide.lua. A denial that begins a block reads the header to write it.
 func TestGrantsOfRulesWithBlocksReadHistoriesOnce(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
 	l := limiter(t, e, "short", weir.AllOrNothing, blocking(2, time.Hour, time.Minute))
-	for i, reads := range []int{1, 1, 2, 2} {
+	for i, reads := range []int{1, 1, 3, 2} {
 		before := counts(t, s)["hget"]
 		d := must.Get(l.Allow(ctx, weir.K("u")))(t)
 		assert.Equal(t, d.Allowed, i < 2, "attempt %d is allowed", i)

@@ -2,40 +2,12 @@ package weirredis
 
 import (
 	"context"
-	"crypto/sha1"
-	_ "embed"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
 )
-
-// Script is a Lua script that a Conn runs.
-type Script struct {
-	Name string
-	Text string
-	SHA1 string // hash of Text, in lower-case hexadecimal, for EVALSHA
-}
-
-// The scripts run as they stand in the folder lua.
-var (
-	//go:embed lua/decide.lua
-	decideText string
-	//go:embed lua/reset.lua
-	resetText string
-	//go:embed lua/check.lua
-	checkText string
-
-	decideScript = newScript("decide", decideText)
-	resetScript  = newScript("reset", resetText)
-	checkScript  = newScript("check", checkText)
-)
-
-// newScript makes a script of its text.
-func newScript(name, text string) *Script {
-	return &Script{Name: name, Text: text, SHA1: fmt.Sprintf("%x", sha1.Sum([]byte(text)))}
-}
 
 // answer is a request and its outcome.
 type answer struct {
@@ -56,7 +28,7 @@ func (e *Engine) callOne(ctx context.Context, a *answer) {
 func (e *Engine) callAll(ctx context.Context, answers []answer) {
 	sent := e.now()
 	keys, args := compose(answers)
-	text, err := e.eval(ctx, e.decide, keys, args)
+	text, err := e.eval(ctx, e.scripts.with(partsOf(answers)), keys, args)
 	for i := range answers {
 		a := &answers[i]
 		a.sent = sent

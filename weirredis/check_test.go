@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -220,9 +219,8 @@ func testRefusedCommands(t *testing.T, v redistest.Version) {
 	s := v.Start(t)
 	e := newEngine(t, s.Conn(t))
 	commands := map[string]bool{}
-	for _, file := range []string{"decide", "reset"} {
-		text := string(must.Get(os.ReadFile("lua/" + file + ".lua"))(t))
-		for _, m := range regexp.MustCompile(`call\('([A-Z]+)'`).FindAllStringSubmatch(text, -1) {
+	for _, script := range weirredis.Scripts() {
+		for _, m := range regexp.MustCompile(`call\('([A-Z]+)'`).FindAllStringSubmatch(script.Text, -1) {
 			commands[m[1]] = true
 		}
 	}

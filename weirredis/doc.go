@@ -35,7 +35,8 @@
 //   - request.go, key.go: the request, its packed arguments, its keys and their slots
 //   - queue.go, batch.go: callers that share a call
 //   - call.go: the script call, and its retry while a slot moves
-//   - lua/: the scripts as the server runs them
+//   - scripts.go: the scripts, joined from the files that the requests of a call need
+//   - lua/: these files; lua/joined: the scripts as the server runs them
 //   - reply.go: the result from the reply
 //
 // docs/architecture.md has the steps.

@@ -19,13 +19,13 @@ import (
 // Engine decides on Redis. It is safe for concurrent use, by any number of
 // processes on one store. Every call of the zero or nil Engine is an [engine.InputError].
 type Engine struct {
-	conn   Conn
-	decide *Script
-	prefix string // begins all keys
-	batch  bool   // requests may share a call, unless conn is a Cluster
-	cache  *denialCache
-	plans  rulecache.Cache[plan]
-	now    func() time.Time
+	conn    Conn
+	scripts scripts
+	prefix  string // begins all keys
+	batch   bool   // requests may share a call, unless conn is a Cluster
+	cache   *denialCache
+	plans   rulecache.Cache[plan]
+	now     func() time.Time
 
 	learning sync.Mutex  // protects the change of learned
 	learned  atomic.Bool // the following are set
@@ -44,18 +44,18 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 	if isnil.Is(conn) {
 		return nil, engine.Input("request", "weirredis.New got no connection; make one with rueidisconn.New or goredisconn.New")
 	}
-	o := config{cacheTTL: defaultCacheTTL, batching: true, decide: decideScript}
+	o := config{cacheTTL: defaultCacheTTL, batching: true, scripts: standardScripts}
 	option.Apply(&o, opts)
 	if len(o.prefix) > maxPrefix || strings.ContainsAny(o.prefix, "{}") {
 		return nil, engine.Input("request", "the key prefix %.80q is longer than %d bytes or has a brace; braces mark the slot of a key in a Cluster: use a short text such as %q", o.prefix, maxPrefix, "staging:")
 	}
 	e := &Engine{
-		conn:   conn,
-		decide: o.decide,
-		prefix: o.prefix,
-		batch:  o.batching,
-		cache:  newDenialCache(o.cacheTTL),
-		now:    time.Now,
+		conn:    conn,
+		scripts: o.scripts,
+		prefix:  o.prefix,
+		batch:   o.batching,
+		cache:   newDenialCache(o.cacheTTL),
+		now:     time.Now,
 	}
 	if _, ok := conn.(Topology); !ok {
 		e.setSpread(false)
@@ -98,7 +98,7 @@ type config struct {
 	batching bool
 	cacheTTL time.Duration
 	prefix   string
-	decide   *Script
+	scripts  scripts
 }
 
 // DisableBatching sends every request in a call of its own. In a Cluster requests are never

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,12 +15,17 @@ import (
 // make a long history.
 func WithChunks(bytes int) Option {
 	const standard = "local CHUNK = 96 "
-	if !strings.Contains(decideText, standard) {
-		panic("lua/decide.lua has no " + standard)
+	if !strings.Contains(readLua("layout"), standard) {
+		panic("lua/layout.lua has no " + standard)
 	}
-	text := strings.Replace(decideText, standard, fmt.Sprintf("local CHUNK = %d ", bytes), 1)
-	return func(c *config) { c.decide = newScript("decide", text) }
+	changed := joinScripts(func(name string) string {
+		return strings.Replace(readLua(name), standard, fmt.Sprintf("local CHUNK = %d ", bytes), 1)
+	})
+	return func(c *config) { c.scripts = changed }
 }
+
+// Scripts returns all scripts: those that decide, reset and check.
+func Scripts() []*Script { return append(slices.Clone(standardScripts), resetScript, checkScript) }
 
 // DecideBatch decides all calls in one call of the script, as if their callers had waited for
 // each other.
@@ -96,7 +102,7 @@ func ReservationOf(units int64, at time.Time, remaining int64) string {
 
 // Replay is the stored reply of an operation that was granted in full.
 func Replay(at time.Time) string {
-	return decided(replyReplayed, 0, 1, 0, at, 0, 0, 0) + strings.Repeat("\x00", blockBytes+1)
+	return decided(replyReplayed, 0, 1, 0, at, 0, 0, 0) + "\x00"
 }
 
 func decided(first, bound byte, granted, remaining int64, at time.Time, wait, reset, validFor int64) string {
@@ -104,7 +110,7 @@ func decided(first, bound byte, granted, remaining int64, at time.Time, wait, re
 	b = binary.BigEndian.AppendUint64(b, uint64(remaining))
 	b = append7(b, at.UnixMicro())
 	b = binary.BigEndian.AppendUint64(b, uint64(wait))
-	return string(append7(append7(b, reset), validFor))
+	return string(append7(append7(append7(b, reset), validFor), 0)) // no block runs
 }
 
 // Cached returns the number of cached denials.

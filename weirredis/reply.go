@@ -8,21 +8,19 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
-// The script replies to each request with one of these first bytes. lua/decide.lua has the
+// The script replies to each request with one of these first bytes. lua/requests.lua has the
 // layouts.
 const (
 	replyDecided = iota
 	replyReplayed
 	replyOutside // nothing is decided, because another window of a Period is needed
 	replyError
-	replyBlocked // decided, and a block runs
-	replyBegan   // decided, and a block began or was set
+	replyBegan // decided, and a block began or was set
 )
 
 const (
-	decidedBytes     = 1 + 1 + 7 + 8 + 7 + 8 + 7 + 7
-	blockBytes       = 7
-	stateBytes       = 5 * 8
+	decidedBytes     = 1 + 1 + 7 + 8 + 7 + 8 + 7 + 7 + 7
+	stateBytes       = 6 * 8
 	reservationBytes = 7 + 7 + 8 + 8
 	outsideBytes     = 1 + 7
 	errorBytes       = 1 + 2 + 2
@@ -73,15 +71,13 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 // cut reads a decision at the beginning of text, and returns the text behind it. It reports
 // whether it is the answer to req.
 func (r *reply) cut(text string, req *request) (rest string, ok bool) {
-	first, size := text[0], decidedBytes
+	first := text[0]
 	switch first {
-	case replyDecided:
-	case replyReplayed, replyBlocked, replyBegan:
-		size += blockBytes
+	case replyDecided, replyReplayed, replyBegan:
 	default:
 		return "", false
 	}
-	if len(text) < size {
+	if len(text) < decidedBytes {
 		return "", false
 	}
 	*r = reply{
@@ -92,20 +88,18 @@ func (r *reply) cut(text string, req *request) (rest string, ok bool) {
 		wait:      int64At(text, 24),
 		reset:     int56At(text, 32),
 		validFor:  int56At(text, 39),
+		blocked:   int56At(text, 46),
 		replayed:  first == replyReplayed,
 		began:     first == replyBegan,
 	}
-	if first != replyDecided {
-		r.blocked = int56At(text, decidedBytes)
-	}
-	rest = text[size:]
+	rest = text[decidedBytes:]
 	switch {
 	case r.replayed:
 		r.limit, rest, ok = cutLimit(rest)
 	case r.bound > req.limits():
 		return "", false
 	default:
-		r.states, rest, ok = req.cutStates(rest, first != replyDecided)
+		r.states, rest, ok = req.cutStates(rest)
 	}
 	if !ok || !isWait(r.wait) || !isSpan(r.reset) || !isSpan(r.validFor) || !isSpan(r.blocked) {
 		return "", false
@@ -132,22 +126,17 @@ func cutLimit(text string) (limit, rest string, ok bool) {
 	return text[:size], text[size:], true
 }
 
-// cutStates cuts the states of the limits from text, and adds the rest of their blocks if text
-// has none. It reports whether it could.
-func (req *request) cutStates(text string, blocks bool) (states, rest string, ok bool) {
+// cutStates cuts the states of the limits from text. It reports whether it could.
+func (req *request) cutStates(text string) (states, rest string, ok bool) {
 	if !req.states {
 		return "", text, true
 	}
-	each := stateBytes
-	if blocks {
-		each += 8
-	}
-	size := req.limits() * each
+	size := req.limits() * stateBytes
 	if len(text) < size {
 		return "", "", false
 	}
-	for i := 0; i < size; i += each {
-		if !areTimes(text[i : i+each]) {
+	for i := 0; i < size; i += stateBytes {
+		if !areTimes(text[i : i+stateBytes]) {
 			return "", "", false
 		}
 	}
@@ -241,20 +230,17 @@ func readBinding(text string, d *engine.Result) {
 	}
 }
 
-// readStates reads the states behind a reply. Those of a reply without blocks are shorter.
+// readStates reads the states behind a reply.
 func readStates(text string, p *engine.Compiled, states []engine.State) {
-	each := len(text) / len(p.Limits)
 	for i := range states {
-		s, t := p.Limits[i].Describe(), text[i*each:(i+1)*each]
+		s, t := p.Limits[i].Describe(), text[i*stateBytes:(i+1)*stateBytes]
 		s.Remaining = int64At(t, 0)
 		s.Used = p.Limits[i].Capacity - s.Remaining
 		s.RetryAfter = wait(int64At(t, 8))
 		s.NextAfter = span(int64At(t, 16))
 		s.MinIntervalAfter = span(int64At(t, 24))
 		s.ResetAfter = span(int64At(t, 32))
-		if each > stateBytes {
-			s.Blocked = span(int64At(t, stateBytes))
-		}
+		s.Blocked = span(int64At(t, 40))
 		if s.Blocked > 0 {
 			s.Remaining = min(0, s.Remaining) // a block leaves no room (R20)
 		}

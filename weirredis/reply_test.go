@@ -41,8 +41,8 @@ func FuzzReplies(f *testing.F) {
 	f.Add("\x0b"+strings.Repeat("\x01", 7)+"\x05"+strings.Repeat("\x02", 24)+"\x02ab"+grant, uint8(0), uint8(2))
 	f.Add("\x04"+strings.Repeat("\x00", 7), uint8(4), uint8(0))
 	f.Add(denial+strings.Repeat("s", 80), uint8(5), uint8(1))
-	f.Add("\x04"+denial[1:]+strings.Repeat("\x00", 7+6*8), uint8(0), uint8(1))
-	f.Add("\x05"+denial[1:]+strings.Repeat("\x00", 7+30), uint8(2), uint8(1))
+	f.Add("\x04"+denial[1:]+strings.Repeat("\x00", 6*8), uint8(0), uint8(1))
+	f.Add("\x04"+denial[1:]+strings.Repeat("\x00", 30), uint8(2), uint8(1))
 	f.Add(denial+strings.Repeat("\x00", 30), uint8(5), uint8(0))
 	f.Fuzz(func(t *testing.T, text string, policy, callers uint8) {
 		conn := &cannedConn{reply: text}
@@ -106,8 +106,8 @@ func TestNeverIsMinusOneOnTheServer(t *testing.T) {
 			t.Errorf("got %+v, %v; want Never, cached: %v", d, err, cached)
 		}
 	}
-	for i, name := range []string{"units", "wait", "next", "interval", "reset"} {
-		state := [5]int64{}
+	for i, name := range []string{"units", "wait", "next", "interval", "reset", "block"} {
+		state := [6]int64{}
 		state[i] = -1
 		conn.reply = weirredis.Denial(nine, -1, 2, 1)
 		for _, number := range state {
@@ -129,8 +129,7 @@ func TestNeverIsMinusOneOnTheServer(t *testing.T) {
 func TestReplayedDenialOfAFormerLimit(t *testing.T) {
 	denial := weirredis.Denial(nine, 1, 2, 1)
 	packed := strings.Repeat("\x00", 7) + "\x09" + strings.Repeat("\x00", 41) // a rolling limit of 9 units
-	unblocked := strings.Repeat("\x00", 7)
-	conn := &cannedConn{reply: "\x01\x05" + denial[2:] + unblocked + "\x38former" + packed + "\x02"}
+	conn := &cannedConn{reply: "\x01\x05" + denial[2:] + "\x38former" + packed + "\x02"}
 	e := newEngine(t, conn)
 	l := limiter(t, e, "p", weir.CountDenied, perUser(1, time.Minute))
 	d, err := l.AllowOnce(ctx, weir.K("u"), 1, "id")
@@ -143,7 +142,7 @@ func TestReplayedDenialOfAFormerLimit(t *testing.T) {
 func TestStoredLimitsAreWhole(t *testing.T) {
 	denial := weirredis.Denial(nine, 1, 2, 1)
 	for _, stored := range []string{"\x06former", "\x32" + strings.Repeat("x", 50)} {
-		conn := &cannedConn{reply: "\x01\x05" + denial[2:] + strings.Repeat("\x00", 7) + stored}
+		conn := &cannedConn{reply: "\x01\x05" + denial[2:] + stored}
 		l := limiter(t, newEngine(t, conn), "p", weir.CountDenied, perUser(1, time.Minute))
 		if d, err := l.AllowOnce(ctx, weir.K("u"), 1, "id"); err == nil {
 			t.Errorf("%q is read as %+v", stored, d)

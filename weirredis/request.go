@@ -8,7 +8,7 @@ import (
 )
 
 // request is one call for the script decide, with its keys and its packed arguments.
-// lua/decide.lua describes their layout. A request does not refer to the call, because it may be
+// lua/requests.lua describes their layout. A request does not refer to the call, because it may be
 // in flight after its caller has left.
 type request struct {
 	several   []string // the keys of the histories, nil for a single one
@@ -26,8 +26,10 @@ type request struct {
 
 // plan is the packed limits of rules.
 type plan struct {
-	text  string
-	until int64 // the windows of Periods in text are current before this instant; 0 = always
+	text   string
+	until  int64 // the windows of Periods in text are current before this instant; 0 = always
+	parts  parts // of scripts that attempts of one unit need
+	blocks bool  // some limit has a block
 }
 
 const (
@@ -184,7 +186,10 @@ func newPlan(c *engine.Call, around int64) *plan {
 		l := &limits[i]
 		kind, three := numbers(l, around)
 		if c.Rules.Mode == engine.CountDenied || kind > 0 || l.Capacity == 0 || l.MinInterval > 0 || l.Cost != 0 || three[0] > 0 {
-			b[2] = 0
+			b[2], p.parts = 0, p.parts|partOther
+		}
+		if l.Kind == engine.KindBucket {
+			p.parts |= partBucket
 		}
 		b = append7(append(b, kind), l.Capacity)
 		b = append6(append6(b, l.Window), l.MinInterval)
@@ -197,6 +202,10 @@ func newPlan(c *engine.Call, around int64) *plan {
 		}
 	}
 	if slices.ContainsFunc(limits, blocks) {
+		p.blocks = true
+		if b[2] == 0 {
+			p.parts |= partBlock
+		}
 		b[2] += planBlocks
 		b = appendBlocks(b, limits, c.Rules.Calls)
 	}

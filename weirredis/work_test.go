@@ -17,8 +17,7 @@ import (
 )
 
 // TestDecisionsRunFewCommands counts the commands of decisions on a full window. For every
-// Max a decision reads the header, for the short path and once more, and the oldest chunk. A
-// grant writes the header.
+// Max a decision reads the header and the oldest chunk. A grant writes the header.
 func TestDecisionsRunFewCommands(t *testing.T) {
 	redistest.OnEachVersion(t, testDecisionsRunFewCommands)
 }
@@ -43,7 +42,7 @@ func testDecisionsRunFewCommands(t *testing.T, v redistest.Version) {
 		after := counts(t, s)
 		for name, most := range map[string]int{
 			"hset":    steps,
-			"hget":    6*steps + steps/12,
+			"hget":    4*steps + steps/12,
 			"hdel":    steps / 12,
 			"pexpire": steps, // instants are the caller's
 			"unlink":  0,
@@ -55,10 +54,10 @@ func testDecisionsRunFewCommands(t *testing.T, v redistest.Version) {
 	}
 }
 
-// TestShortPathReadsHistoriesOnce counts the fields that attempts of one unit read. The short path
-// reads one of each history, and the oldest chunk if entries of it leave. If it leaves a request
-// to the long one, that reads the headers once more.
-func TestShortPathReadsHistoriesOnce(t *testing.T) {
+// TestHistoriesAreReadOnce counts the fields that attempts of one unit read: the header of each
+// history, and the oldest chunk if entries of it leave. If plain.lua leaves a request to decide.lua,
+// that reads the headers once more.
+func TestHistoriesAreReadOnce(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
 	one := limiter(t, e, "one", weir.AllOrNothing, perUser(30, time.Hour)).Compiled()

@@ -1,0 +1,132 @@
+-- A bucket (R16): units flow in at a rate of one in every a + b/c microseconds.
+--
+-- Field h of its hash is 3 B, last I7, promised I6, debt I7, rest I7, since I7, a I7, b I7, c I7:
+--   last, promised  as in layout.lua
+--   debt    time until the bucket is full, as of last: microseconds, and rest, a numerator over c
+--   since   when units were last taken from a full bucket, or its rate a + b/c changed
+--
+-- In work, a bucket is a table with these fields, as of now, and
+--   key
+--   ahead    time until since, if that is in the future, or 0
+--   units    the units that are missing
+--   changed  whether a correction of the clock (R2) or another rate (R12) is to be stored
+--   block    as in history.lua
+
+-- inflow returns the time in which n units flow into a bucket: microseconds and a numerator.
+local function inflow(bucket, n)
+  local rest = n * bucket.b
+  local left = rest % bucket.c
+  return n * bucket.a + (rest - left) / bucket.c, left
+end
+
+-- exceeds returns the time by which debt + rest exceeds time + part, rounded up; below 1 if it
+-- does not.
+local function exceeds(debt, rest, time, part) return debt - time + (rest > part and 1 or 0) end
+
+-- most_units returns the most units whose inflow is exact.
+local function most_units(bucket)
+  local a, b = bucket.a, bucket.b
+  return math.floor((2^51 - 1) / (b > a and b or a + 1))
+end
+
+-- missing returns the units that flow in during a time, rounded up. The estimate is a few units
+-- off.
+local function missing(bucket, debt, rest)
+  if debt < 0 or debt == 0 and rest == 0 then return 0 end
+  local most = most_units(bucket)
+  local n = math.ceil((debt + rest / bucket.c) / (bucket.a + bucket.b / bucket.c))
+  if n > most then n = most end
+  while n > 0 and exceeds(debt, rest, inflow(bucket, n - 1)) < 1 do n = n - 1 end
+  while n < most and exceeds(debt, rest, inflow(bucket, n)) > 0 do n = n + 1 end
+  return n
+end
+
+-- load_bucket returns a bucket as it is stored.
+local function load_bucket(key)
+  local head, block = read_header(key)
+  if not head then
+    return { key = key, last = -2^53, promised = 0, debt = 0, rest = 0, block = block }
+  end
+  if head ~= '' and byte(head) ~= 3 then error('weir:state version ' .. byte(head), 0) end
+  if #head ~= 56 then error('weir:state the header is cut off', 0) end
+  local _, last, promised, debt, rest, since, a, b, c = decode('>BI7I6I7I7I7I7I7I7', head)
+  local early = last < 2^53 and debt < 2^53 and since < 2^53 and a < 2^53 and c < 2^53
+  if not early or rest >= c or b >= c or a + b == 0 then
+    error('weir:state the header is damaged', 0)
+  end
+  return { key = key, last = last, promised = promised, debt = debt, rest = rest, since = since,
+    a = a, b = b, c = c, ahead = 0, units = 0, changed = false, block = block }
+end
+
+-- refill moves a bucket to now, under a rate.
+local function refill(bucket, now, a, b, c)
+  if not bucket.since then -- a new bucket
+    bucket.since, bucket.a, bucket.b, bucket.c = now, a, b, c
+  end
+  local debt, rest, since = bucket.debt, bucket.rest, bucket.since
+  bucket.changed = bucket.last - raw >= 1000000
+  if bucket.changed then -- as much is missing as at the newest attempt.
+    debt = debt - math.max(since - bucket.last, 0)
+    if debt < 0 then debt, rest = 0, 0 end
+    bucket.last, since = now, math.min(since, now)
+  elseif bucket.last > -2^53 then debt = debt - (now - bucket.last)
+  end
+  local ahead = math.max(since - now, 0)
+  if debt < ahead or debt == ahead and rest == 0 then debt, rest, since = ahead, 0, now + ahead end
+  if bucket.a ~= a or bucket.b ~= b or bucket.c ~= c then
+    -- whole missing units stay, and the time that the next one has waited, up to a whole unit.
+    local units = missing(bucket, debt - ahead, rest)
+    local time, part = inflow(bucket, units)
+    local waited = exceeds(time, part, debt - ahead, rest)
+    bucket.a, bucket.b, bucket.c, bucket.changed = a, b, c, true
+    units = math.min(units, most_units(bucket))
+    if units > 0 and exceeds(a, b, waited, 0) < 1 then units, waited = units - 1, 0 end
+    debt, rest = inflow(bucket, units)
+    debt, since, ahead = debt - waited, now, 0
+  end
+  bucket.debt, bucket.rest, bucket.since, bucket.ahead = debt, rest, since, ahead
+  bucket.units = missing(bucket, debt - ahead, rest)
+end
+
+-- pour takes units out of a bucket at now; of a denied attempt that counts at most until it is
+-- empty, of most units.
+local function pour(bucket, now, units, most)
+  local debt, rest = bucket.debt, bucket.rest
+  if most and units > most - bucket.units then
+    local time, part = inflow(bucket, most)
+    time = time + bucket.ahead
+    if exceeds(time, part, debt, rest) > 0 then debt, rest = time, part end
+  else
+    local time, part = inflow(bucket, units)
+    debt, rest = debt + time, rest + part
+    if rest >= bucket.c then debt, rest = debt + 1, rest - bucket.c end
+  end
+  bucket.debt, bucket.rest, bucket.last = debt, rest, now
+  bucket.units = missing(bucket, debt - bucket.ahead, rest)
+end
+
+-- bucket_waits returns the times until units fit, until the next unit is there, and until the
+-- bucket is full (R8).
+local function bucket_waits(bucket, units, most)
+  local debt, rest, fits, next, empty = bucket.debt, bucket.rest, 0, 0, 0
+  if units <= most and units > most - bucket.units then
+    fits = exceeds(debt, rest, inflow(bucket, most - units))
+  end
+  if bucket.units > 0 then
+    next = exceeds(debt, rest, inflow(bucket, bucket.units - 1))
+    empty = exceeds(debt, rest, 0, 0)
+  end
+  return fits, next, empty
+end
+
+-- store_bucket writes a bucket of most units, whose interval is open at an instant. Its debt is
+-- stored as of its newest attempt.
+local function store_bucket(waits, bucket, now, most, interval, block)
+  local span = inflow(bucket, most) + 1
+  local ends = math.max(now + span, now + 1 + bucket.debt, bucket.last + interval, raw)
+  local promised, ttl = expiry(bucket.promised, ends, span)
+  local debt = bucket.debt + (now - bucket.last)
+  if debt >= 2^53 then error('weir:state the header is damaged', 0) end
+  write(waits, bucket.key, encode('>BI7I6I7I7I7I7I7I7', 3, bucket.last, promised, debt,
+    bucket.rest, bucket.since, bucket.a, bucket.b, bucket.c), nil, ttl, block)
+end

@@ -1,0 +1,201 @@
+-- A history in work: reading it, passing its oldest entries, and writing it. layout.lua has its
+-- layout. A history is a table:
+--   key
+--   last, first, promised, own, units, newest, tail: as in the layout
+--   chunks  a table, or nil for a history without:
+--     key, skip, late: as in the layout
+--     from, to  the chunks are from .. to - 1
+--     text      of chunk from, nil until it is read
+--     stored    number of the oldest chunk on the server; top: behind the newest, nil for to
+--     changed   chunks to be stored, number and text in turns; nil for none
+--   block   a table, or nil for a history without (R20):
+--     begin, length: as in the layout
+--     head      the header behind it, '' for none
+--     rest      time until it is over, or 0; ends: the instant of that
+--     moved     whether its begin was corrected (R2)
+
+-- read_header returns the header of a history without its block, or nil, and its block, or nil.
+local function read_header(key)
+  local head = call('HGET', key, 'h')
+  if not head or byte(head) ~= 4 then return head end
+  if #head < 15 then error('weir:state the header is cut off', 0) end
+  local _, begin, length = decode('>BI7I7', head)
+  if begin >= 2^53 or length >= 2^53 then error('weir:state the header is damaged', 0) end
+  head = sub(head, 16)
+  return #head > 0 and head, { begin = begin, length = length, head = head }
+end
+
+-- see_block moves a block to now, and returns the rest that the request feels.
+local function see_block(block, now, felt)
+  if felt and block.begin - raw >= 1000000 then block.begin, block.moved = now, true end
+  block.rest = math.max(0, block.length - (now - block.begin))
+  block.ends = now + block.rest
+  return felt and block.rest or 0
+end
+
+-- advance returns an instant if it is ahead of now, but less than a second ahead of the clock (R2);
+-- otherwise now.
+local function advance(now, instant)
+  if instant > now and instant - raw < 1000000 then return instant end
+  return now
+end
+
+-- find_instant returns the instant of a request under all of its limits (R2).
+local function find_instant(k, count)
+  local now = raw
+  for i = 1, count do
+    current = k + i
+    local head, block = read_header(KEYS[current])
+    if block then now = advance(now, block.begin) end
+    if head and #head > 7 then now = advance(now, (decode('>I7', head, 2))) end
+  end
+  return now
+end
+
+-- load returns a history as it is stored. A mark is less than a cell of 2^48 ahead of its instant.
+local function load(key)
+  local head, block = read_header(key)
+  if not head then
+    return { key = key, last = -2^53, first = -2^53, promised = 0, own = 0, units = 0,
+      newest = -2^53, tail = '', chunks = nil, block = block }
+  end
+  local form = byte(head)
+  local size = form == 1 and 28 or 62
+  if form and form ~= 1 and form ~= 2 then error('weir:state version ' .. form, 0) end
+  if #head < size or #head ~= size + byte(head, size) then
+    error('weir:state the header is cut off', 0)
+  end
+  local last, first, promised, own, units, newest, chunks, tail, _
+  local late = 0
+  if form == 1 then
+    _, last, first, promised, own, units, tail = decode(SHORT, head)
+    newest = last
+    if units == 0 then newest, first = -2^53, -2^53 end
+  else
+    local from, count, skip
+    _, last, first, promised, own, units, newest, from, count, skip, late, tail =
+      decode(LONG, head)
+    if count > 0 then
+      chunks = { key = key, stored = from, from = from, to = from + count, skip = skip,
+        late = late, text = false, changed = false }
+    end
+  end
+  if first > newest or newest >= last + 2^48 or last >= 2^53 or own + late > units
+    or units > 2^52 or own == 0 and units > 0 then
+    error('weir:state the header is damaged', 0)
+  end
+  return { key = key, last = last, first = first, promised = promised, own = own, units = units,
+    newest = newest, tail = tail, chunks = chunks, block = block }
+end
+
+-- read_chunk returns the text of a chunk, the mark behind it and its units.
+local function read_chunk(key, number)
+  local text = call('HGET', key, number)
+  if not text or #text < 16 or #text ~= 15 + byte(text, 15) then
+    error('weir:state a chunk is missing or cut off', 0)
+  end
+  return text, decode('>I7I7', text)
+end
+
+-- pass passes the oldest entries: those with marks up to stop that have at most `most` units
+-- together, and all without units. It returns the mark behind them, the tail that is left, and the
+-- units passed; chunks move along. Chunks are passed by their heads.
+local function pass(chunks, tail, mark, newest, stop, most)
+  local passed, text, i = 0, tail, 1
+  local inside = chunks and chunks.from < chunks.to
+  if inside then text, i = chunks.text, chunks.skip end
+  while true do
+    if not text then
+      local read, behind, sum = read_chunk(chunks.key, chunks.from)
+      text = read
+      if i == 16 and (sum == 0 or behind <= stop) and passed + sum <= most then
+        mark, passed, i = behind, passed + sum, #text + 1
+      end
+    elseif i <= #text then
+      if mark > stop and byte(text, i) < 128 then break end
+      local gap, more, after = decode_number(text, i)
+      local n = 1
+      if more then n, more, after = decode_number(text, after) end
+      if n > 0 and (mark > stop or passed + n > most) then break end
+      mark, passed, i = mark + gap, passed + n, after
+    elseif inside then
+      chunks.from = chunks.from + 1
+      inside = chunks.from < chunks.to
+      if inside then text, i = false, 16 else text, i = tail, 1 end
+    else break
+    end
+  end
+  if mark > newest or (mark == newest) ~= (not inside and i > #tail) then
+    error('weir:state an entry is missing', 0)
+  end
+  if inside then chunks.text, chunks.skip = text, i
+  elseif i > 1 then tail = sub(tail, i)
+  end
+  return mark, tail, passed
+end
+
+-- header returns the header of a history.
+local function header(last, first, promised, own, units, newest, chunks, tail)
+  if units == 0 then return encode(SHORT, 1, last, 0, promised, 0, 0, 0, '') end
+  local from, count, skip, late = 0, 0, 16, units - own
+  if chunks and chunks.from < chunks.to then
+    from, count, skip, late = chunks.from, chunks.to - chunks.from, chunks.skip, chunks.late
+  elseif newest == last and own < 2^16 and units < 2^32 then
+    return encode(SHORT, 1, last, first, promised, own, units, #tail, tail)
+  end
+  return encode(LONG, 2, last, first, promised, own, units, newest, from, count, skip, late,
+    #tail, tail)
+end
+
+-- count_chunks raises an error unless there are as many chunks as the header says. Otherwise a
+-- write would delete chunks that nothing has read.
+local function count_chunks(chunks)
+  local stored = (chunks.top or chunks.to) - chunks.stored
+  if call('HLEN', chunks.key) <= stored then error('weir:state a chunk is missing', 0) end
+end
+
+-- add_chunk makes the tail a chunk, and returns the chunks.
+local function add_chunk(chunks, key, tail, newest, late)
+  chunks = chunks or { key = key, stored = 0, from = 0, to = 0, skip = 16, late = late }
+  if chunks.from == chunks.to then chunks.skip, chunks.late = 16, late end
+  chunks.changed = { chunks.to, encode('>I7I7B', newest, chunks.late, #tail) .. tail }
+  chunks.to, chunks.late = chunks.to + 1, 0
+  return chunks
+end
+
+-- The writes of limits before the last. They are made when all limits have decided.
+local queue
+
+-- write stores a header with its block, the changed chunks and a new time to live. It deletes the
+-- chunks that are over, and those behind the last. The key lives at least as long as a block runs.
+local function write(waits, key, head, chunks, ttl, block)
+  if waits then
+    queue = queue or {}
+    queue[#queue + 1] = { key, head, chunks, ttl, block }
+    return
+  end
+  if chunks and (chunks.from > chunks.stored or chunks.top) then
+    local dead = {}
+    for number = chunks.stored, chunks.from - 1 do dead[#dead + 1] = number end
+    for number = chunks.to, (chunks.top or 0) - 1 do dead[#dead + 1] = number end
+    for i = 1, #dead, 1000 do
+      call('HDEL', key, unpack(dead, i, math.min(i + 999, #dead)))
+      current = -1
+    end
+  end
+  if block then head = encode('>BI7I7', 4, block.begin, block.length) .. head end
+  local changed = chunks and chunks.changed
+  if not changed then call('HSET', key, 'h', head)
+  else
+    for i = 1, #changed, 200 do
+      call('HSET', key, 'h', head, unpack(changed, i, math.min(i + 199, #changed)))
+      current = -1
+    end
+  end
+  current = -1
+  if ttl then call('PEXPIRE', key, ttl) end
+  if block and block.rest > 0 then
+    local _, least = expiry(0, block.ends, 0)
+    if call('PTTL', key) < least then call('PEXPIRE', key, least) end
+  end
+end

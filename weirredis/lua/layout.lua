@@ -1,0 +1,37 @@
+-- The layout of a history: the entries of one limit for one key. It is a hash.
+--
+-- Field h is its header. bucket.lua has that of a bucket; other histories have one of two forms:
+--   1 B, last I7, first I7, promised I6, own I2, units I4, tail: the newest entry is of the
+--     instant last.
+--   2 B, last I7, first I7, promised I6, own I7, units I7, newest I7, from I6, count I4, skip I2,
+--     late I7, tail.
+--     last      instant of the newest attempt (R2, R5)
+--     first     mark of the oldest entry: its instant, the end of its cell, or the begin of its
+--               window (R3, R9)
+--     promised  millisecond until which the key lives at least; 0 = not known (R13)
+--     newest    mark of the newest entry; own: its units, above 0 if there is an entry
+--     units     of all entries
+--     tail      the older entries that are in no chunk: length B, entries; late: their units
+--     from      number of the oldest chunk; its oldest entry begins at byte skip
+--     count     number of chunks
+-- A history with a block (R20) has 4 B, begin I7, length I7 before its header; the header may be
+-- missing then. The key lives at least as long as the block, also beyond promised.
+--
+-- The other fields are chunks, by their numbers: mark I7 of the entry behind it, its units I7,
+-- length B of its entries, its entries. number.lua has the coding of an entry.
+local SHORT, LONG = '>BI7I7I6I2I4Bc0', '>BI7I7I6I7I7I7I6I4I2I7Bc0' -- the two forms
+local CHUNK = 96 -- bytes of entries in a chunk; a longer tail becomes one
+
+-- expiry returns the promise for a key that is needed until ends, and the milliseconds of a new
+-- time to live, or nil (R13). The promise is renewed once in a quarter of a span. The key lives a
+-- second longer, because the clock may step back (R2). Real time may pass more slowly than given
+-- instants. With these the promise is marked by 2^44, and the key lives a span and two hours
+-- longer.
+local function expiry(promised, ends, span)
+  local spare, mark, longer = span / 4000, 0, 1000
+  if given then spare, mark, longer = span / 1000, 2^44, 7200000 end
+  local need = ends / 1000 + mark
+  if promised >= need and promised <= need + spare + 1001 then return promised end
+  promised = math.ceil(need + spare)
+  return promised, promised - mark - math.floor(raw / 1000) + longer
+end

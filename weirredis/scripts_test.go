@@ -1,0 +1,102 @@
+package weirredis_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
+	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write lua/joined instead of comparing with it")
+
+// TestJoinedScripts: the files of lua/joined are the scripts that decide, so an operator can read
+// what a server runs, and compare sha1sum with SCRIPT EXISTS.
+func TestJoinedScripts(t *testing.T) {
+	for _, s := range weirredis.Scripts() {
+		if s.Name == "reset" || s.Name == "check" {
+			continue
+		}
+		file := filepath.Join("lua", "joined", s.Name+".lua")
+		if *rewrite {
+			must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			must.Do(t, os.WriteFile(file, []byte(s.Text), 0o644))
+		}
+		if text, err := os.ReadFile(file); err != nil || string(text) != s.Text {
+			t.Errorf("%s is not the joined script (%v); run go test ./weirredis -run TestJoinedScripts -rewrite", file, err)
+		}
+	}
+}
+
+// TestNothingElseRuns makes calls of all kinds. Behind them the server has the scripts of lua/joined,
+// reset.lua and check.lua, and no other.
+func TestNothingElseRuns(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, s.Conn(t))
+	must.Get(e.Check(ctx))(t)
+	for i, limits := range [][]weir.Limit{
+		{perUser(5, time.Hour)},
+		{bucket(5, time.Hour, 9)},
+		{perUser(5, time.Hour), {Name: "day", Max: 9, Kind: weir.KindFixed, Period: weir.Day}},
+	} {
+		l := limiter(t, e, fmt.Sprint("scripts", i), weir.AllOrNothing, limits...)
+		for _, c := range []engine.Call{
+			{Op: engine.Attempt}, {Op: engine.Attempt, ID: "order"}, {Op: engine.Peek}, {Op: engine.Record},
+			{Op: engine.Refund, From: engine.Oldest}, {Op: engine.Reset},
+		} {
+			must.Get(do(e, callOf(l, "u", c)))(t)
+		}
+	}
+	hour := limiter(t, e, "counted", weir.AllOrNothing, perUser(5, time.Hour))
+	must.Get(hour.Count(ctx, weir.K("u"), "user", time.Minute))(t)
+
+	known := []string{"SCRIPT", "EXISTS"}
+	for _, script := range weirredis.Scripts() {
+		known = append(known, script.SHA1)
+	}
+	for i, exists := range s.List(t, known...) {
+		assert.Equal(t, exists, "1", "the server has the script %s", weirredis.Scripts()[i].Name)
+	}
+	cached := regexp.MustCompile(`number_of_cached_scripts:(\d+)`).FindStringSubmatch(s.Must(t, "INFO", "memory"))
+	assert.Equal(t, cached[1], strconv.Itoa(len(known)-2), "scripts of the server")
+}
+
+// TestHistoryOfThePage: the history that docs/redis-script.md decodes by hand is the one of the
+// attempts that it names.
+func TestHistoryOfThePage(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, s.Conn(t), weirredis.WithChunks(96))
+	l := limiter(t, e, "push", weir.AllOrNothing, perUser(100, time.Hour))
+	for _, c := range []struct {
+		after time.Duration
+		n     int64
+	}{{0, 1}, {2 * time.Second, 5}, {2500 * time.Millisecond, 1}, {3 * time.Second, 2}} {
+		must.Get(l.At(nine.Add(c.after)).AllowN(ctx, weir.K("42"), c.n))(t)
+	}
+	page := string(must.Get(os.ReadFile("../docs/redis-script.md"))(t))
+	key := weirredis.Keys(l.Compiled(), weir.K("42"), false)[0]
+	header := fmt.Sprintf("%x", s.Must(t, "HGET", key, "h"))
+	for _, text := range []string{key, header} {
+		if !strings.Contains(page, text) {
+			t.Errorf("docs/redis-script.md does not have %s", text)
+		}
+	}
+	// The table has the same bytes.
+	cells := regexp.MustCompile("(?m)^\\| `([0-9a-f ]+)` \\|").FindAllStringSubmatch(page, -1)
+	table := ""
+	for _, cell := range cells {
+		table += strings.ReplaceAll(cell[1], " ", "")
+	}
+	assert.Equal(t, table, header, "the bytes of the table")
+}
