@@ -190,6 +190,8 @@ func newPlan(c *engine.Call, around int64) *plan {
 		}
 		if l.Kind == engine.KindBucket {
 			p.parts |= partBucket
+		} else {
+			p.parts |= partHistory
 		}
 		b = append7(append(b, kind), l.Capacity)
 		b = append6(append6(b, l.Window), l.MinInterval)

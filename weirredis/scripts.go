@@ -47,6 +47,7 @@ const (
 	partOther    parts = 1 << iota // a request is no plain attempt
 	partBlock                      // a denial may begin a block
 	partBucket                     // a limit is a bucket
+	partHistory                    // a limit is none
 	partRemember                   // a request has an idempotency key
 	partCorrect                    // a request is none of an attempt, a peek, a probe and a record
 )
@@ -61,11 +62,12 @@ var joined = []struct {
 	parts parts
 	files string
 }{
-	{"plain", 0, "plain history clock block decide"},
-	{"attempts", partOther, "history clock decide"},
-	{"buckets", partOther | partBlock | partBucket, "history clock block bucket decide"},
-	{"operations", partOther | partBlock | partRemember, "history clock block decide remember"},
-	{"all", ^parts(0), "history clock block bucket decide correct remember reservation"},
+	{"plain", partHistory, "number plain store history clock block decide"},
+	{"attempts", partHistory | partOther, "number store history clock decide"},
+	{"buckets", partBucket | partBlock | partOther, "store block bucket decide"},
+	{"mixed", partHistory | partBucket | partBlock | partOther, "number store history clock block bucket decide"},
+	{"operations", partHistory | partBlock | partRemember | partOther, "number store history clock block decide remember"},
+	{"all", ^parts(0), "number store history clock block bucket decide correct remember reservation"},
 }
 
 // scripts are the joined scripts, in their order.
@@ -79,7 +81,7 @@ func joinScripts(read func(name string) string) scripts {
 	var all scripts
 	for _, j := range joined {
 		var texts []string
-		for _, name := range strings.Fields("shared number layout requests " + j.files + " dispatch") {
+		for _, name := range strings.Fields("shared layout requests " + j.files + " dispatch") {
 			texts = append(texts, read(name))
 		}
 		all = append(all, newScript(j.name, strings.Join(texts, "\n")))

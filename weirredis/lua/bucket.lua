@@ -12,11 +12,11 @@
 --   changed  whether a correction of the clock (R2) or another rate (R12) is to be stored
 --   block    as in history.lua
 
--- inflow returns the time in which n units flow into a bucket: microseconds and a numerator.
-local function inflow(bucket, n)
-  local rest = n * bucket.b
-  local left = rest % bucket.c
-  return n * bucket.a + (rest - left) / bucket.c, left
+-- inflow returns the time in which n units flow in: microseconds and a numerator over c.
+local function inflow(n, a, b, c)
+  local rest = n * b
+  local left = rest % c
+  return n * a + (rest - left) / c, left
 end
 
 -- exceeds returns the time by which debt + rest exceeds time + part, rounded up; below 1 if it
@@ -24,20 +24,25 @@ end
 local function exceeds(debt, rest, time, part) return debt - time + (rest > part and 1 or 0) end
 
 -- most_units returns the most units whose inflow is exact.
-local function most_units(bucket)
-  local a, b = bucket.a, bucket.b
-  return math.floor((2^51 - 1) / (b > a and b or a + 1))
-end
+local function most_units(a, b) return math.floor((2^51 - 1) / (b > a and b or a + 1)) end
 
 -- missing returns the units that flow in during a time, rounded up. The estimate is a few units
 -- off.
-local function missing(bucket, debt, rest)
+local function missing(debt, rest, a, b, c)
   if debt < 0 or debt == 0 and rest == 0 then return 0 end
-  local most = most_units(bucket)
-  local n = math.ceil((debt + rest / bucket.c) / (bucket.a + bucket.b / bucket.c))
+  local most = most_units(a, b)
+  local n = math.ceil((debt + rest / c) / (a + b / c))
   if n > most then n = most end
-  while n > 0 and exceeds(debt, rest, inflow(bucket, n - 1)) < 1 do n = n - 1 end
-  while n < most and exceeds(debt, rest, inflow(bucket, n)) > 0 do n = n + 1 end
+  while n > 0 do
+    local time, part = inflow(n - 1, a, b, c)
+    if debt > time or debt == time and rest > part then break end
+    n = n - 1
+  end
+  while n < most do
+    local time, part = inflow(n, a, b, c)
+    if debt < time or debt == time and rest <= part then break end
+    n = n + 1
+  end
   return n
 end
 
@@ -75,45 +80,49 @@ local function refill(bucket, now, a, b, c)
   if debt < ahead or debt == ahead and rest == 0 then debt, rest, since = ahead, 0, now + ahead end
   if bucket.a ~= a or bucket.b ~= b or bucket.c ~= c then
     -- whole missing units stay, and the time that the next one has waited, up to a whole unit.
-    local units = missing(bucket, debt - ahead, rest)
-    local time, part = inflow(bucket, units)
+    local units = missing(debt - ahead, rest, bucket.a, bucket.b, bucket.c)
+    local time, part = inflow(units, bucket.a, bucket.b, bucket.c)
     local waited = exceeds(time, part, debt - ahead, rest)
     bucket.a, bucket.b, bucket.c, bucket.changed = a, b, c, true
-    units = math.min(units, most_units(bucket))
+    units = math.min(units, most_units(a, b))
     if units > 0 and exceeds(a, b, waited, 0) < 1 then units, waited = units - 1, 0 end
-    debt, rest = inflow(bucket, units)
+    debt, rest = inflow(units, a, b, c)
     debt, since, ahead = debt - waited, now, 0
   end
   bucket.debt, bucket.rest, bucket.since, bucket.ahead = debt, rest, since, ahead
-  bucket.units = missing(bucket, debt - ahead, rest)
+  bucket.units = missing(debt - ahead, rest, a, b, c)
 end
 
 -- pour takes units out of a bucket at now; of a denied attempt that counts at most until it is
 -- empty, of most units.
 local function pour(bucket, now, units, most)
-  local debt, rest = bucket.debt, bucket.rest
+  local debt, rest, a, b, c = bucket.debt, bucket.rest, bucket.a, bucket.b, bucket.c
   if most and units > most - bucket.units then
-    local time, part = inflow(bucket, most)
+    local time, part = inflow(most, a, b, c)
     time = time + bucket.ahead
     if exceeds(time, part, debt, rest) > 0 then debt, rest = time, part end
+    bucket.units = missing(debt - bucket.ahead, rest, a, b, c)
   else
-    local time, part = inflow(bucket, units)
+    local time, part = inflow(units, a, b, c)
     debt, rest = debt + time, rest + part
-    if rest >= bucket.c then debt, rest = debt + 1, rest - bucket.c end
+    if rest >= c then debt, rest = debt + 1, rest - c end
+    bucket.units = bucket.units + units -- the inflow is exact.
   end
   bucket.debt, bucket.rest, bucket.last = debt, rest, now
-  bucket.units = missing(bucket, debt - bucket.ahead, rest)
 end
 
 -- bucket_waits returns the times until units fit, until the next unit is there, and until the
 -- bucket is full (R8).
 local function bucket_waits(bucket, units, most)
-  local debt, rest, fits, next, empty = bucket.debt, bucket.rest, 0, 0, 0
-  if units <= most and units > most - bucket.units then
-    fits = exceeds(debt, rest, inflow(bucket, most - units))
+  local debt, rest, missed, a, b, c =
+    bucket.debt, bucket.rest, bucket.units, bucket.a, bucket.b, bucket.c
+  local fits, next, empty = 0, 0, 0
+  if units <= most and units > most - missed then
+    fits = exceeds(debt, rest, inflow(most - units, a, b, c))
   end
-  if bucket.units > 0 then
-    next = exceeds(debt, rest, inflow(bucket, bucket.units - 1))
+  if missed > 0 then
+    next = fits
+    if units + missed ~= most + 1 then next = exceeds(debt, rest, inflow(missed - 1, a, b, c)) end
     empty = exceeds(debt, rest, 0, 0)
   end
   return fits, next, empty
@@ -122,7 +131,7 @@ end
 -- store_bucket writes a bucket of most units, whose interval is open at an instant. Its debt is
 -- stored as of its newest attempt.
 local function store_bucket(waits, bucket, now, most, interval, block)
-  local span = inflow(bucket, most) + 1
+  local span = inflow(most, bucket.a, bucket.b, bucket.c) + 1
   local ends = math.max(now + span, now + 1 + bucket.debt, bucket.last + interval, raw)
   local promised, ttl = expiry(bucket.promised, ends, span)
   local debt = bucket.debt + (now - bucket.last)

@@ -1,37 +1,32 @@
 -- A corrected clock (R2): the newest attempt of a history is ahead by a second or more.
 
--- pack returns the header of a history.
-local function pack(h)
-  return header(h.last, h.first, h.promised, h.own, h.units, h.newest, h.chunks, h.tail)
-end
-
--- decode_entry returns the gap and the units of the entry at text[i], and the place behind it.
-local function decode_entry(text, i)
-  local gap, more, after = decode_number(text, i)
-  if not more then return gap, 1, after end
-  local units
-  units, more, after = decode_number(text, after)
-  return gap, units, after
-end
-
 -- retreat takes the newest entry off a history, and the older ones with marks above most. The last
 -- entry before them that has units becomes the newest. It returns the units of those taken.
 local function retreat(h, most)
   local chunks = h.chunks or { from = 0, to = 0 }
   local text, i, number, behind, taken = h.tail, 1, chunks.to, h.newest, h.own
 
+  -- read returns the gap and the units of the entry at text[j], and the place behind it.
+  local function read(j)
+    local gap, more, after = decode_number(text, j)
+    if not more then return gap, 1, after end
+    local units
+    units, more, after = decode_number(text, after)
+    return gap, units, after
+  end
+
   h.newest, h.own = -2^53, 0
   while true do
     -- The last entry of this text with units and a mark up to most.
     local mark, sum, j = behind, 0, i
     while j <= #text do
-      local gap, units, after = decode_entry(text, j)
+      local gap, units, after = read(j)
       mark, sum, j = mark - gap, sum + units, after
     end
     local before, kept, found = 0, 0, i
     j = i
     while j <= #text and mark <= most do
-      local gap, units, after = decode_entry(text, j)
+      local gap, units, after = read(j)
       if units > 0 then
         h.newest, h.own, found = mark, units, j
         before, kept = kept, kept + units

@@ -13,7 +13,9 @@
 local function strike(text, i, want, single)
   local before, took = sub(text, 1, i - 1), 0
   repeat
-    local gap, n, after = decode_entry(text, i)
+    local gap, more, after = decode_number(text, i)
+    local n = 1
+    if more then n, more, after = decode_number(text, after) end
     local less = math.min(n, want - took)
     before, took, i = before .. encode_entry(gap, n - less), took + less, after
   until single or took == want or i > #text
@@ -156,7 +158,7 @@ local function take_bucket(bucket, now, want, instant)
   if instant >= 2^53 or bucket.since <= instant and instant <= bucket.last then
     took = math.min(want, bucket.units)
   end
-  local time, part = inflow(bucket, took)
+  local time, part = inflow(took, bucket.a, bucket.b, bucket.c)
   local debt, rest = bucket.debt - time, bucket.rest - part
   if rest < 0 then debt, rest = debt - 1, rest + bucket.c end
   if debt < bucket.last - now then debt, rest = bucket.last - now, 0 end -- (R2)
@@ -210,7 +212,7 @@ local function take_back(h, plan, i, now, n, instant)
   took = take(h, want, instant, kind, window, a, b)
   if took > 0 or h.corrected then
     if h.own < 1 and h.units > 0 then error('weir:state the header is damaged', 0) end
-    h.head = pack(h)
+    h.head = header(h.last, h.first, h.promised, h.own, h.units, h.newest, h.chunks, h.tail)
   end
   return took
 end

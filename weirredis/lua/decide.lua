@@ -19,25 +19,6 @@ local function marks(instant, kind, window, a, b)
   return instant - window, instant
 end
 
--- leaving returns the mark of the last entry that must leave until so many units have left (R8).
-local function leaving(chunks, tail, first, newest, units)
-  local copy = chunks and { key = chunks.key, from = chunks.from, to = chunks.to,
-    skip = chunks.skip, text = chunks.text }
-  first = pass(copy, tail, first, newest, 2^53, units - 1)
-  return first
-end
-
--- pack_states returns the states of limits as in the reply.
-local function pack_states(states)
-  local text = ''
-  for i = 1, #states do
-    local s = states[i]
-    local fits = s.fits == 2^53 and -1 or s.fits
-    text = text .. encode('>i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest)
-  end
-  return text
-end
-
 -- decide returns the reply, whether units were recorded, and the instant; or the reply that the
 -- instant is outside of the window of a Period. A settlement and an extension decide a part of
 -- the limits of a request: part.places has their numbers, part.now the instant, and part.feels
@@ -71,9 +52,14 @@ local function decide(plan, k, op, n, flags, part)
       local cut, mark = now - window, now
       if not plain then cut, mark = marks(now, kind, window, a, b) end
       if not cut then
-        local latest = part and now or find_instant(k, count)
+        local latest = now
+        for j = part and count or i, count do -- a history behind it may be ahead.
+          local head, behind = read_header(KEYS[k + j])
+          if behind then latest = advance(latest, behind.begin) end
+          if head and #head > 7 then latest = advance(latest, (decode('>I7', head, 2))) end
+        end
         if latest == now then return encode('>BI7', 2, now) end
-        now, again = latest, true -- a history behind it is ahead
+        now, again = latest, true
       end
       if again then
         granted, full, blocked = n, true, false
@@ -86,7 +72,8 @@ local function decide(plan, k, op, n, flags, part)
       else
         if last - raw >= 1000000 then
           correct(h, now, mark)
-          last, corrected = now, pack(h)
+          last, corrected = now, header(now, h.first, h.promised, h.own, h.units, h.newest, h.chunks,
+            h.tail)
         end
         units, first, own, newest = h.units, h.first, h.own, h.newest
         chunks, tail = h.chunks, h.tail
@@ -113,7 +100,7 @@ local function decide(plan, k, op, n, flags, part)
       if cost ~= 0 and n > 0 then wanted = cost > 0 and cost or 0 end -- R7
       if op == 2 then
         local more = mode == 2 and not bucket and math.min(wanted, most) or wanted
-        if units + more > (bucket and most_units(bucket) or 2^51 - 1) then
+        if units + more > (bucket and most_units(a, b) or 2^51 - 1) then
           error(string.format('weir:overflow %d %.0f', number - k, units), 0)
         end
       elseif wanted > room or closed then
@@ -166,7 +153,9 @@ local function decide(plan, k, op, n, flags, part)
         local need = wanted - left
         if need == 1 then fits = next
         elseif need > 0 and wanted <= most then
-          fits = leaving(chunks, tail, first, newest, need) - cut
+          local copy = chunks and { key = key, from = chunks.from, to = chunks.to,
+            skip = chunks.skip, text = chunks.text }
+          fits = pass(copy, tail, first, newest, 2^53, need - 1) - cut
         end
         if kind == 1 and b > 0 then
           next, empty = b - now, b - now
@@ -239,6 +228,10 @@ local function decide(plan, k, op, n, flags, part)
   if wait == 2^53 then wait = -1 end
   local reply = encode('>BBI7i8I7i8I7I7I7', first_byte, bound, granted, remaining, now, wait, reset,
     valid, longest_rest)
-  if stated then reply = reply .. pack_states(states) end
+  for i = 1, stated and count or 0 do
+    local s = states[i]
+    local fits = s.fits == 2^53 and -1 or s.fits
+    reply = reply .. encode('>i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest)
+  end
   return reply, op ~= 1 and (mode == 2 and not blocked or granted > 0), now
 end

@@ -1,5 +1,5 @@
--- A history in work: reading it, passing its oldest entries, and writing it. layout.lua has its
--- layout. A history is a table:
+-- A history in work: reading it, passing its oldest entries, and changing its chunks. layout.lua has
+-- its layout. A history is a table:
 --   key
 --   last, first, promised, own, units, newest, tail: as in the layout
 --   chunks  a table, or nil for a history without:
@@ -8,49 +8,7 @@
 --     text      of chunk from, nil until it is read
 --     stored    number of the oldest chunk on the server; top: behind the newest, nil for to
 --     changed   chunks to be stored, number and text in turns; nil for none
---   block   a table, or nil for a history without (R20):
---     begin, length: as in the layout
---     head      the header behind it, '' for none
---     rest      time until it is over, or 0; ends: the instant of that
---     moved     whether its begin was corrected (R2)
-
--- read_header returns the header of a history without its block, or nil, and its block, or nil.
-local function read_header(key)
-  local head = call('HGET', key, 'h')
-  if not head or byte(head) ~= 4 then return head end
-  if #head < 15 then error('weir:state the header is cut off', 0) end
-  local _, begin, length = decode('>BI7I7', head)
-  if begin >= 2^53 or length >= 2^53 then error('weir:state the header is damaged', 0) end
-  head = sub(head, 16)
-  return #head > 0 and head, { begin = begin, length = length, head = head }
-end
-
--- see_block moves a block to now, and returns the rest that the request feels.
-local function see_block(block, now, felt)
-  if felt and block.begin - raw >= 1000000 then block.begin, block.moved = now, true end
-  block.rest = math.max(0, block.length - (now - block.begin))
-  block.ends = now + block.rest
-  return felt and block.rest or 0
-end
-
--- advance returns an instant if it is ahead of now, but less than a second ahead of the clock (R2);
--- otherwise now.
-local function advance(now, instant)
-  if instant > now and instant - raw < 1000000 then return instant end
-  return now
-end
-
--- find_instant returns the instant of a request under all of its limits (R2).
-local function find_instant(k, count)
-  local now = raw
-  for i = 1, count do
-    current = k + i
-    local head, block = read_header(KEYS[current])
-    if block then now = advance(now, block.begin) end
-    if head and #head > 7 then now = advance(now, (decode('>I7', head, 2))) end
-  end
-  return now
-end
+--   block   as in store.lua, or nil for a history without
 
 -- load returns a history as it is stored. A mark is less than a cell of 2^48 ahead of its instant.
 local function load(key)
@@ -161,41 +119,4 @@ local function add_chunk(chunks, key, tail, newest, late)
   chunks.changed = { chunks.to, encode('>I7I7B', newest, chunks.late, #tail) .. tail }
   chunks.to, chunks.late = chunks.to + 1, 0
   return chunks
-end
-
--- The writes of limits before the last. They are made when all limits have decided.
-local queue
-
--- write stores a header with its block, the changed chunks and a new time to live. It deletes the
--- chunks that are over, and those behind the last. The key lives at least as long as a block runs.
-local function write(waits, key, head, chunks, ttl, block)
-  if waits then
-    queue = queue or {}
-    queue[#queue + 1] = { key, head, chunks, ttl, block }
-    return
-  end
-  if chunks and (chunks.from > chunks.stored or chunks.top) then
-    local dead = {}
-    for number = chunks.stored, chunks.from - 1 do dead[#dead + 1] = number end
-    for number = chunks.to, (chunks.top or 0) - 1 do dead[#dead + 1] = number end
-    for i = 1, #dead, 1000 do
-      call('HDEL', key, unpack(dead, i, math.min(i + 999, #dead)))
-      current = -1
-    end
-  end
-  if block then head = encode('>BI7I7', 4, block.begin, block.length) .. head end
-  local changed = chunks and chunks.changed
-  if not changed then call('HSET', key, 'h', head)
-  else
-    for i = 1, #changed, 200 do
-      call('HSET', key, 'h', head, unpack(changed, i, math.min(i + 199, #changed)))
-      current = -1
-    end
-  end
-  current = -1
-  if ttl then call('PEXPIRE', key, ttl) end
-  if block and block.rest > 0 then
-    local _, least = expiry(0, block.ends, 0)
-    if call('PTTL', key) < least then call('PEXPIRE', key, least) end
-  end
 end

@@ -8,43 +8,6 @@ local byte, sub = string.byte, string.sub
 local raw, given -- the clock of the request in work, and whether it is an instant of the caller
 local current    -- number of the key in work, which errors name; -1 after the first write
 
--- The coding of the entries in a history.
---
--- An entry is the gap to the next entry, in microseconds between their marks, and its units. The
--- first bit of a gap is 1 if units follow; otherwise it is one unit. The next bits give the size:
--- 0 of 2 bytes, 10 of 3, 110 of 4, 1110 of 5, and 1111 of 8 bytes, whose last 7 are the number.
--- Units are coded as a gap without further units.
-
--- decode_number returns the number at text[i], whether its first bit is 1, and the place behind it.
-local function decode_number(text, i)
-  local first, second, third, fourth, fifth = byte(text, i, i + 4)
-  local flagged = first >= 128
-  if flagged then first = first - 128 end
-  if first < 64 then return first * 2^8 + second, flagged, i + 2 end
-  if first < 96 then return (first - 64) * 2^16 + second * 2^8 + third, flagged, i + 3 end
-  if first < 112 then
-    return (first - 96) * 2^24 + second * 2^16 + third * 2^8 + fourth, flagged, i + 4
-  end
-  if first < 120 then
-    local high = (first - 112) * 2^32 + second * 2^24
-    return high + third * 2^16 + fourth * 2^8 + fifth, flagged, i + 5
-  end
-  return decode('>I7', text, i + 1), flagged, i + 8
-end
-
--- encode_entry returns the bytes of an entry.
-local function encode_entry(gap, units)
-  local text
-  if gap < 2^14 then text = encode('>I2', gap)
-  elseif gap < 2^21 then text = encode('>I3', gap + 2^22)
-  elseif gap < 2^28 then text = encode('>I4', gap + 2^29 + 2^30)
-  elseif gap < 2^35 then text = encode('>I5', gap + 2^36 + 2^37 + 2^38)
-  else text = encode('>BI7', 120, gap)
-  end
-  if units == 1 then return text end
-  return string.char(byte(text) + 128) .. sub(text, 2) .. encode_entry(units, 1)
-end
-
 -- The layout of a history: the entries of one limit for one key. It is a hash.
 --
 -- Field h is its header. bucket.lua has that of a bucket; other histories have one of two forms:
@@ -176,21 +139,50 @@ local function answer(decide_other)
   end
 end
 
--- A history in work: reading it, passing its oldest entries, and writing it. layout.lua has its
--- layout. A history is a table:
---   key
---   last, first, promised, own, units, newest, tail: as in the layout
---   chunks  a table, or nil for a history without:
---     key, skip, late: as in the layout
---     from, to  the chunks are from .. to - 1
---     text      of chunk from, nil until it is read
---     stored    number of the oldest chunk on the server; top: behind the newest, nil for to
---     changed   chunks to be stored, number and text in turns; nil for none
---   block   a table, or nil for a history without (R20):
---     begin, length: as in the layout
---     head      the header behind it, '' for none
---     rest      time until it is over, or 0; ends: the instant of that
---     moved     whether its begin was corrected (R2)
+-- The coding of the entries in a history.
+--
+-- An entry is the gap to the next entry, in microseconds between their marks, and its units. The
+-- first bit of a gap is 1 if units follow; otherwise it is one unit. The next bits give the size:
+-- 0 of 2 bytes, 10 of 3, 110 of 4, 1110 of 5, and 1111 of 8 bytes, whose last 7 are the number.
+-- Units are coded as a gap without further units.
+
+-- decode_number returns the number at text[i], whether its first bit is 1, and the place behind it.
+local function decode_number(text, i)
+  local first, second, third, fourth, fifth = byte(text, i, i + 4)
+  local flagged = first >= 128
+  if flagged then first = first - 128 end
+  if first < 64 then return first * 2^8 + second, flagged, i + 2 end
+  if first < 96 then return (first - 64) * 2^16 + second * 2^8 + third, flagged, i + 3 end
+  if first < 112 then
+    return (first - 96) * 2^24 + second * 2^16 + third * 2^8 + fourth, flagged, i + 4
+  end
+  if first < 120 then
+    local high = (first - 112) * 2^32 + second * 2^24
+    return high + third * 2^16 + fourth * 2^8 + fifth, flagged, i + 5
+  end
+  return decode('>I7', text, i + 1), flagged, i + 8
+end
+
+-- encode_entry returns the bytes of an entry.
+local function encode_entry(gap, units)
+  local text
+  if gap < 2^14 then text = encode('>I2', gap)
+  elseif gap < 2^21 then text = encode('>I3', gap + 2^22)
+  elseif gap < 2^28 then text = encode('>I4', gap + 2^29 + 2^30)
+  elseif gap < 2^35 then text = encode('>I5', gap + 2^36 + 2^37 + 2^38)
+  else text = encode('>BI7', 120, gap)
+  end
+  if units == 1 then return text end
+  return string.char(byte(text) + 128) .. sub(text, 2) .. encode_entry(units, 1)
+end
+
+-- Reading and writing the hash of a history or a bucket. layout.lua has its layout.
+--
+-- A block (R20) is a table:
+--   begin, length: as in the layout
+--   head   the header behind it, '' for none
+--   rest   time until it is over, or 0; ends: the instant of that
+--   moved  whether its begin was corrected (R2)
 
 -- read_header returns the header of a history without its block, or nil, and its block, or nil.
 local function read_header(key)
@@ -218,17 +210,54 @@ local function advance(now, instant)
   return now
 end
 
--- find_instant returns the instant of a request under all of its limits (R2).
-local function find_instant(k, count)
-  local now = raw
-  for i = 1, count do
-    current = k + i
-    local head, block = read_header(KEYS[current])
-    if block then now = advance(now, block.begin) end
-    if head and #head > 7 then now = advance(now, (decode('>I7', head, 2))) end
+-- The writes of limits before the last. They are made when all limits have decided.
+local queue
+
+-- write stores a header with its block, the changed chunks and a new time to live. It deletes the
+-- chunks that are over, and those behind the last. The key lives at least as long as a block runs.
+local function write(waits, key, head, chunks, ttl, block)
+  if waits then
+    queue = queue or {}
+    queue[#queue + 1] = { key, head, chunks, ttl, block }
+    return
   end
-  return now
+  if chunks and (chunks.from > chunks.stored or chunks.top) then
+    local dead = {}
+    for number = chunks.stored, chunks.from - 1 do dead[#dead + 1] = number end
+    for number = chunks.to, (chunks.top or 0) - 1 do dead[#dead + 1] = number end
+    for i = 1, #dead, 1000 do
+      call('HDEL', key, unpack(dead, i, math.min(i + 999, #dead)))
+      current = -1
+    end
+  end
+  if block then head = encode('>BI7I7', 4, block.begin, block.length) .. head end
+  local changed = chunks and chunks.changed
+  if not changed then call('HSET', key, 'h', head)
+  else
+    for i = 1, #changed, 200 do
+      call('HSET', key, 'h', head, unpack(changed, i, math.min(i + 199, #changed)))
+      current = -1
+    end
+  end
+  current = -1
+  if ttl then call('PEXPIRE', key, ttl) end
+  if block and block.rest > 0 then
+    local _, least = expiry(0, block.ends, 0)
+    if call('PTTL', key) < least then call('PEXPIRE', key, least) end
+  end
 end
+
+-- A history in work: reading it, passing its oldest entries, and changing its chunks. layout.lua has
+-- its layout. A history is a table:
+--   key
+--   last, first, promised, own, units, newest, tail: as in the layout
+--   chunks  a table, or nil for a history without:
+--     key, skip, late: as in the layout
+--     from, to  the chunks are from .. to - 1
+--     text      of chunk from, nil until it is read
+--     stored    number of the oldest chunk on the server; top: behind the newest, nil for to
+--     changed   chunks to be stored, number and text in turns; nil for none
+--   block   as in store.lua, or nil for a history without
 
 -- load returns a history as it is stored. A mark is less than a cell of 2^48 ahead of its instant.
 local function load(key)
@@ -341,58 +370,7 @@ local function add_chunk(chunks, key, tail, newest, late)
   return chunks
 end
 
--- The writes of limits before the last. They are made when all limits have decided.
-local queue
-
--- write stores a header with its block, the changed chunks and a new time to live. It deletes the
--- chunks that are over, and those behind the last. The key lives at least as long as a block runs.
-local function write(waits, key, head, chunks, ttl, block)
-  if waits then
-    queue = queue or {}
-    queue[#queue + 1] = { key, head, chunks, ttl, block }
-    return
-  end
-  if chunks and (chunks.from > chunks.stored or chunks.top) then
-    local dead = {}
-    for number = chunks.stored, chunks.from - 1 do dead[#dead + 1] = number end
-    for number = chunks.to, (chunks.top or 0) - 1 do dead[#dead + 1] = number end
-    for i = 1, #dead, 1000 do
-      call('HDEL', key, unpack(dead, i, math.min(i + 999, #dead)))
-      current = -1
-    end
-  end
-  if block then head = encode('>BI7I7', 4, block.begin, block.length) .. head end
-  local changed = chunks and chunks.changed
-  if not changed then call('HSET', key, 'h', head)
-  else
-    for i = 1, #changed, 200 do
-      call('HSET', key, 'h', head, unpack(changed, i, math.min(i + 199, #changed)))
-      current = -1
-    end
-  end
-  current = -1
-  if ttl then call('PEXPIRE', key, ttl) end
-  if block and block.rest > 0 then
-    local _, least = expiry(0, block.ends, 0)
-    if call('PTTL', key) < least then call('PEXPIRE', key, least) end
-  end
-end
-
 -- A corrected clock (R2): the newest attempt of a history is ahead by a second or more.
-
--- pack returns the header of a history.
-local function pack(h)
-  return header(h.last, h.first, h.promised, h.own, h.units, h.newest, h.chunks, h.tail)
-end
-
--- decode_entry returns the gap and the units of the entry at text[i], and the place behind it.
-local function decode_entry(text, i)
-  local gap, more, after = decode_number(text, i)
-  if not more then return gap, 1, after end
-  local units
-  units, more, after = decode_number(text, after)
-  return gap, units, after
-end
 
 -- retreat takes the newest entry off a history, and the older ones with marks above most. The last
 -- entry before them that has units becomes the newest. It returns the units of those taken.
@@ -400,18 +378,27 @@ local function retreat(h, most)
   local chunks = h.chunks or { from = 0, to = 0 }
   local text, i, number, behind, taken = h.tail, 1, chunks.to, h.newest, h.own
 
+  -- read returns the gap and the units of the entry at text[j], and the place behind it.
+  local function read(j)
+    local gap, more, after = decode_number(text, j)
+    if not more then return gap, 1, after end
+    local units
+    units, more, after = decode_number(text, after)
+    return gap, units, after
+  end
+
   h.newest, h.own = -2^53, 0
   while true do
     -- The last entry of this text with units and a mark up to most.
     local mark, sum, j = behind, 0, i
     while j <= #text do
-      local gap, units, after = decode_entry(text, j)
+      local gap, units, after = read(j)
       mark, sum, j = mark - gap, sum + units, after
     end
     local before, kept, found = 0, 0, i
     j = i
     while j <= #text and mark <= most do
-      local gap, units, after = decode_entry(text, j)
+      local gap, units, after = read(j)
       if units > 0 then
         h.newest, h.own, found = mark, units, j
         before, kept = kept, kept + units
@@ -481,25 +468,6 @@ local function marks(instant, kind, window, a, b)
   return instant - window, instant
 end
 
--- leaving returns the mark of the last entry that must leave until so many units have left (R8).
-local function leaving(chunks, tail, first, newest, units)
-  local copy = chunks and { key = chunks.key, from = chunks.from, to = chunks.to,
-    skip = chunks.skip, text = chunks.text }
-  first = pass(copy, tail, first, newest, 2^53, units - 1)
-  return first
-end
-
--- pack_states returns the states of limits as in the reply.
-local function pack_states(states)
-  local text = ''
-  for i = 1, #states do
-    local s = states[i]
-    local fits = s.fits == 2^53 and -1 or s.fits
-    text = text .. encode('>i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest)
-  end
-  return text
-end
-
 -- decide returns the reply, whether units were recorded, and the instant; or the reply that the
 -- instant is outside of the window of a Period. A settlement and an extension decide a part of
 -- the limits of a request: part.places has their numbers, part.now the instant, and part.feels
@@ -533,9 +501,14 @@ local function decide(plan, k, op, n, flags, part)
       local cut, mark = now - window, now
       if not plain then cut, mark = marks(now, kind, window, a, b) end
       if not cut then
-        local latest = part and now or find_instant(k, count)
+        local latest = now
+        for j = part and count or i, count do -- a history behind it may be ahead.
+          local head, behind = read_header(KEYS[k + j])
+          if behind then latest = advance(latest, behind.begin) end
+          if head and #head > 7 then latest = advance(latest, (decode('>I7', head, 2))) end
+        end
         if latest == now then return encode('>BI7', 2, now) end
-        now, again = latest, true -- a history behind it is ahead
+        now, again = latest, true
       end
       if again then
         granted, full, blocked = n, true, false
@@ -548,7 +521,8 @@ local function decide(plan, k, op, n, flags, part)
       else
         if last - raw >= 1000000 then
           correct(h, now, mark)
-          last, corrected = now, pack(h)
+          last, corrected = now, header(now, h.first, h.promised, h.own, h.units, h.newest, h.chunks,
+            h.tail)
         end
         units, first, own, newest = h.units, h.first, h.own, h.newest
         chunks, tail = h.chunks, h.tail
@@ -575,7 +549,7 @@ local function decide(plan, k, op, n, flags, part)
       if cost ~= 0 and n > 0 then wanted = cost > 0 and cost or 0 end -- R7
       if op == 2 then
         local more = mode == 2 and not bucket and math.min(wanted, most) or wanted
-        if units + more > (bucket and most_units(bucket) or 2^51 - 1) then
+        if units + more > (bucket and most_units(a, b) or 2^51 - 1) then
           error(string.format('weir:overflow %d %.0f', number - k, units), 0)
         end
       elseif wanted > room or closed then
@@ -628,7 +602,9 @@ local function decide(plan, k, op, n, flags, part)
         local need = wanted - left
         if need == 1 then fits = next
         elseif need > 0 and wanted <= most then
-          fits = leaving(chunks, tail, first, newest, need) - cut
+          local copy = chunks and { key = key, from = chunks.from, to = chunks.to,
+            skip = chunks.skip, text = chunks.text }
+          fits = pass(copy, tail, first, newest, 2^53, need - 1) - cut
         end
         if kind == 1 and b > 0 then
           next, empty = b - now, b - now
@@ -701,7 +677,11 @@ local function decide(plan, k, op, n, flags, part)
   if wait == 2^53 then wait = -1 end
   local reply = encode('>BBI7i8I7i8I7I7I7', first_byte, bound, granted, remaining, now, wait, reset,
     valid, longest_rest)
-  if stated then reply = reply .. pack_states(states) end
+  for i = 1, stated and count or 0 do
+    local s = states[i]
+    local fits = s.fits == 2^53 and -1 or s.fits
+    reply = reply .. encode('>i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest)
+  end
   return reply, op ~= 1 and (mode == 2 and not blocked or granted > 0), now
 end
 

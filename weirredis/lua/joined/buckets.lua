@@ -8,43 +8,6 @@ local byte, sub = string.byte, string.sub
 local raw, given -- the clock of the request in work, and whether it is an instant of the caller
 local current    -- number of the key in work, which errors name; -1 after the first write
 
--- The coding of the entries in a history.
---
--- An entry is the gap to the next entry, in microseconds between their marks, and its units. The
--- first bit of a gap is 1 if units follow; otherwise it is one unit. The next bits give the size:
--- 0 of 2 bytes, 10 of 3, 110 of 4, 1110 of 5, and 1111 of 8 bytes, whose last 7 are the number.
--- Units are coded as a gap without further units.
-
--- decode_number returns the number at text[i], whether its first bit is 1, and the place behind it.
-local function decode_number(text, i)
-  local first, second, third, fourth, fifth = byte(text, i, i + 4)
-  local flagged = first >= 128
-  if flagged then first = first - 128 end
-  if first < 64 then return first * 2^8 + second, flagged, i + 2 end
-  if first < 96 then return (first - 64) * 2^16 + second * 2^8 + third, flagged, i + 3 end
-  if first < 112 then
-    return (first - 96) * 2^24 + second * 2^16 + third * 2^8 + fourth, flagged, i + 4
-  end
-  if first < 120 then
-    local high = (first - 112) * 2^32 + second * 2^24
-    return high + third * 2^16 + fourth * 2^8 + fifth, flagged, i + 5
-  end
-  return decode('>I7', text, i + 1), flagged, i + 8
-end
-
--- encode_entry returns the bytes of an entry.
-local function encode_entry(gap, units)
-  local text
-  if gap < 2^14 then text = encode('>I2', gap)
-  elseif gap < 2^21 then text = encode('>I3', gap + 2^22)
-  elseif gap < 2^28 then text = encode('>I4', gap + 2^29 + 2^30)
-  elseif gap < 2^35 then text = encode('>I5', gap + 2^36 + 2^37 + 2^38)
-  else text = encode('>BI7', 120, gap)
-  end
-  if units == 1 then return text end
-  return string.char(byte(text) + 128) .. sub(text, 2) .. encode_entry(units, 1)
-end
-
 -- The layout of a history: the entries of one limit for one key. It is a hash.
 --
 -- Field h is its header. bucket.lua has that of a bucket; other histories have one of two forms:
@@ -176,21 +139,13 @@ local function answer(decide_other)
   end
 end
 
--- A history in work: reading it, passing its oldest entries, and writing it. layout.lua has its
--- layout. A history is a table:
---   key
---   last, first, promised, own, units, newest, tail: as in the layout
---   chunks  a table, or nil for a history without:
---     key, skip, late: as in the layout
---     from, to  the chunks are from .. to - 1
---     text      of chunk from, nil until it is read
---     stored    number of the oldest chunk on the server; top: behind the newest, nil for to
---     changed   chunks to be stored, number and text in turns; nil for none
---   block   a table, or nil for a history without (R20):
---     begin, length: as in the layout
---     head      the header behind it, '' for none
---     rest      time until it is over, or 0; ends: the instant of that
---     moved     whether its begin was corrected (R2)
+-- Reading and writing the hash of a history or a bucket. layout.lua has its layout.
+--
+-- A block (R20) is a table:
+--   begin, length: as in the layout
+--   head   the header behind it, '' for none
+--   rest   time until it is over, or 0; ends: the instant of that
+--   moved  whether its begin was corrected (R2)
 
 -- read_header returns the header of a history without its block, or nil, and its block, or nil.
 local function read_header(key)
@@ -216,129 +171,6 @@ end
 local function advance(now, instant)
   if instant > now and instant - raw < 1000000 then return instant end
   return now
-end
-
--- find_instant returns the instant of a request under all of its limits (R2).
-local function find_instant(k, count)
-  local now = raw
-  for i = 1, count do
-    current = k + i
-    local head, block = read_header(KEYS[current])
-    if block then now = advance(now, block.begin) end
-    if head and #head > 7 then now = advance(now, (decode('>I7', head, 2))) end
-  end
-  return now
-end
-
--- load returns a history as it is stored. A mark is less than a cell of 2^48 ahead of its instant.
-local function load(key)
-  local head, block = read_header(key)
-  if not head then
-    return { key = key, last = -2^53, first = -2^53, promised = 0, own = 0, units = 0,
-      newest = -2^53, tail = '', chunks = nil, block = block }
-  end
-  local form = byte(head)
-  local size = form == 1 and 28 or 62
-  if form and form ~= 1 and form ~= 2 then error('weir:state version ' .. form, 0) end
-  if #head < size or #head ~= size + byte(head, size) then
-    error('weir:state the header is cut off', 0)
-  end
-  local last, first, promised, own, units, newest, chunks, tail, _
-  local late = 0
-  if form == 1 then
-    _, last, first, promised, own, units, tail = decode(SHORT, head)
-    newest = last
-    if units == 0 then newest, first = -2^53, -2^53 end
-  else
-    local from, count, skip
-    _, last, first, promised, own, units, newest, from, count, skip, late, tail =
-      decode(LONG, head)
-    if count > 0 then
-      chunks = { key = key, stored = from, from = from, to = from + count, skip = skip,
-        late = late, text = false, changed = false }
-    end
-  end
-  if first > newest or newest >= last + 2^48 or last >= 2^53 or own + late > units
-    or units > 2^52 or own == 0 and units > 0 then
-    error('weir:state the header is damaged', 0)
-  end
-  return { key = key, last = last, first = first, promised = promised, own = own, units = units,
-    newest = newest, tail = tail, chunks = chunks, block = block }
-end
-
--- read_chunk returns the text of a chunk, the mark behind it and its units.
-local function read_chunk(key, number)
-  local text = call('HGET', key, number)
-  if not text or #text < 16 or #text ~= 15 + byte(text, 15) then
-    error('weir:state a chunk is missing or cut off', 0)
-  end
-  return text, decode('>I7I7', text)
-end
-
--- pass passes the oldest entries: those with marks up to stop that have at most `most` units
--- together, and all without units. It returns the mark behind them, the tail that is left, and the
--- units passed; chunks move along. Chunks are passed by their heads.
-local function pass(chunks, tail, mark, newest, stop, most)
-  local passed, text, i = 0, tail, 1
-  local inside = chunks and chunks.from < chunks.to
-  if inside then text, i = chunks.text, chunks.skip end
-  while true do
-    if not text then
-      local read, behind, sum = read_chunk(chunks.key, chunks.from)
-      text = read
-      if i == 16 and (sum == 0 or behind <= stop) and passed + sum <= most then
-        mark, passed, i = behind, passed + sum, #text + 1
-      end
-    elseif i <= #text then
-      if mark > stop and byte(text, i) < 128 then break end
-      local gap, more, after = decode_number(text, i)
-      local n = 1
-      if more then n, more, after = decode_number(text, after) end
-      if n > 0 and (mark > stop or passed + n > most) then break end
-      mark, passed, i = mark + gap, passed + n, after
-    elseif inside then
-      chunks.from = chunks.from + 1
-      inside = chunks.from < chunks.to
-      if inside then text, i = false, 16 else text, i = tail, 1 end
-    else break
-    end
-  end
-  if mark > newest or (mark == newest) ~= (not inside and i > #tail) then
-    error('weir:state an entry is missing', 0)
-  end
-  if inside then chunks.text, chunks.skip = text, i
-  elseif i > 1 then tail = sub(tail, i)
-  end
-  return mark, tail, passed
-end
-
--- header returns the header of a history.
-local function header(last, first, promised, own, units, newest, chunks, tail)
-  if units == 0 then return encode(SHORT, 1, last, 0, promised, 0, 0, 0, '') end
-  local from, count, skip, late = 0, 0, 16, units - own
-  if chunks and chunks.from < chunks.to then
-    from, count, skip, late = chunks.from, chunks.to - chunks.from, chunks.skip, chunks.late
-  elseif newest == last and own < 2^16 and units < 2^32 then
-    return encode(SHORT, 1, last, first, promised, own, units, #tail, tail)
-  end
-  return encode(LONG, 2, last, first, promised, own, units, newest, from, count, skip, late,
-    #tail, tail)
-end
-
--- count_chunks raises an error unless there are as many chunks as the header says. Otherwise a
--- write would delete chunks that nothing has read.
-local function count_chunks(chunks)
-  local stored = (chunks.top or chunks.to) - chunks.stored
-  if call('HLEN', chunks.key) <= stored then error('weir:state a chunk is missing', 0) end
-end
-
--- add_chunk makes the tail a chunk, and returns the chunks.
-local function add_chunk(chunks, key, tail, newest, late)
-  chunks = chunks or { key = key, stored = 0, from = 0, to = 0, skip = 16, late = late }
-  if chunks.from == chunks.to then chunks.skip, chunks.late = 16, late end
-  chunks.changed = { chunks.to, encode('>I7I7B', newest, chunks.late, #tail) .. tail }
-  chunks.to, chunks.late = chunks.to + 1, 0
-  return chunks
 end
 
 -- The writes of limits before the last. They are made when all limits have decided.
@@ -376,88 +208,6 @@ local function write(waits, key, head, chunks, ttl, block)
     local _, least = expiry(0, block.ends, 0)
     if call('PTTL', key) < least then call('PEXPIRE', key, least) end
   end
-end
-
--- A corrected clock (R2): the newest attempt of a history is ahead by a second or more.
-
--- pack returns the header of a history.
-local function pack(h)
-  return header(h.last, h.first, h.promised, h.own, h.units, h.newest, h.chunks, h.tail)
-end
-
--- decode_entry returns the gap and the units of the entry at text[i], and the place behind it.
-local function decode_entry(text, i)
-  local gap, more, after = decode_number(text, i)
-  if not more then return gap, 1, after end
-  local units
-  units, more, after = decode_number(text, after)
-  return gap, units, after
-end
-
--- retreat takes the newest entry off a history, and the older ones with marks above most. The last
--- entry before them that has units becomes the newest. It returns the units of those taken.
-local function retreat(h, most)
-  local chunks = h.chunks or { from = 0, to = 0 }
-  local text, i, number, behind, taken = h.tail, 1, chunks.to, h.newest, h.own
-
-  h.newest, h.own = -2^53, 0
-  while true do
-    -- The last entry of this text with units and a mark up to most.
-    local mark, sum, j = behind, 0, i
-    while j <= #text do
-      local gap, units, after = decode_entry(text, j)
-      mark, sum, j = mark - gap, sum + units, after
-    end
-    local before, kept, found = 0, 0, i
-    j = i
-    while j <= #text and mark <= most do
-      local gap, units, after = decode_entry(text, j)
-      if units > 0 then
-        h.newest, h.own, found = mark, units, j
-        before, kept = kept, kept + units
-      end
-      mark, j = mark + gap, after
-    end
-    taken = taken + sum - kept
-    if h.own > 0 or number == chunks.from then
-      h.tail = sub(text, i, found - 1)
-      if number < chunks.to then chunks.top, chunks.to = chunks.top or chunks.to, number end
-      chunks.late = before
-      return taken
-    end
-
-    -- The chunk before it. It is not read if all of its entries are later: the heads show that.
-    local begins
-    repeat
-      local units, _
-      number = number - 1
-      text, behind, units = read_chunk(h.key, number)
-      i, begins = chunks.skip, -2^53
-      if number > chunks.from then
-        i = 16
-        _, begins = read_chunk(h.key, number - 1)
-      end
-      if begins > most then taken = taken + units end
-    until begins <= most
-  end
-end
-
--- correct makes the entries of the future one entry of now, of at most 2^51 - 1 units, and the
--- newest attempt one of now.
-local function correct(h, now, mark)
-  h.last = now
-  if h.newest <= mark then return end
-  local future = retreat(h, mark)
-  local kept = h.units - future
-  if h.newest == mark then kept, future = kept - h.own, future + h.own
-  elseif h.own > 0 then
-    h.tail = h.tail .. encode_entry(mark - h.newest, h.own)
-    if h.chunks then h.chunks.late = h.chunks.late + h.own end
-  else h.first = mark
-  end
-  h.newest, h.own = mark, math.min(future, 2^51 - 1)
-  h.units = kept + h.own
-  if h.units < h.own or h.units > 2^52 then error('weir:state the header is damaged', 0) end
 end
 
 -- Begins and ends blocks (R20). layout.lua has their layout.
@@ -547,11 +297,11 @@ end
 --   changed  whether a correction of the clock (R2) or another rate (R12) is to be stored
 --   block    as in history.lua
 
--- inflow returns the time in which n units flow into a bucket: microseconds and a numerator.
-local function inflow(bucket, n)
-  local rest = n * bucket.b
-  local left = rest % bucket.c
-  return n * bucket.a + (rest - left) / bucket.c, left
+-- inflow returns the time in which n units flow in: microseconds and a numerator over c.
+local function inflow(n, a, b, c)
+  local rest = n * b
+  local left = rest % c
+  return n * a + (rest - left) / c, left
 end
 
 -- exceeds returns the time by which debt + rest exceeds time + part, rounded up; below 1 if it
@@ -559,20 +309,25 @@ end
 local function exceeds(debt, rest, time, part) return debt - time + (rest > part and 1 or 0) end
 
 -- most_units returns the most units whose inflow is exact.
-local function most_units(bucket)
-  local a, b = bucket.a, bucket.b
-  return math.floor((2^51 - 1) / (b > a and b or a + 1))
-end
+local function most_units(a, b) return math.floor((2^51 - 1) / (b > a and b or a + 1)) end
 
 -- missing returns the units that flow in during a time, rounded up. The estimate is a few units
 -- off.
-local function missing(bucket, debt, rest)
+local function missing(debt, rest, a, b, c)
   if debt < 0 or debt == 0 and rest == 0 then return 0 end
-  local most = most_units(bucket)
-  local n = math.ceil((debt + rest / bucket.c) / (bucket.a + bucket.b / bucket.c))
+  local most = most_units(a, b)
+  local n = math.ceil((debt + rest / c) / (a + b / c))
   if n > most then n = most end
-  while n > 0 and exceeds(debt, rest, inflow(bucket, n - 1)) < 1 do n = n - 1 end
-  while n < most and exceeds(debt, rest, inflow(bucket, n)) > 0 do n = n + 1 end
+  while n > 0 do
+    local time, part = inflow(n - 1, a, b, c)
+    if debt > time or debt == time and rest > part then break end
+    n = n - 1
+  end
+  while n < most do
+    local time, part = inflow(n, a, b, c)
+    if debt < time or debt == time and rest <= part then break end
+    n = n + 1
+  end
   return n
 end
 
@@ -610,45 +365,49 @@ local function refill(bucket, now, a, b, c)
   if debt < ahead or debt == ahead and rest == 0 then debt, rest, since = ahead, 0, now + ahead end
   if bucket.a ~= a or bucket.b ~= b or bucket.c ~= c then
     -- whole missing units stay, and the time that the next one has waited, up to a whole unit.
-    local units = missing(bucket, debt - ahead, rest)
-    local time, part = inflow(bucket, units)
+    local units = missing(debt - ahead, rest, bucket.a, bucket.b, bucket.c)
+    local time, part = inflow(units, bucket.a, bucket.b, bucket.c)
     local waited = exceeds(time, part, debt - ahead, rest)
     bucket.a, bucket.b, bucket.c, bucket.changed = a, b, c, true
-    units = math.min(units, most_units(bucket))
+    units = math.min(units, most_units(a, b))
     if units > 0 and exceeds(a, b, waited, 0) < 1 then units, waited = units - 1, 0 end
-    debt, rest = inflow(bucket, units)
+    debt, rest = inflow(units, a, b, c)
     debt, since, ahead = debt - waited, now, 0
   end
   bucket.debt, bucket.rest, bucket.since, bucket.ahead = debt, rest, since, ahead
-  bucket.units = missing(bucket, debt - ahead, rest)
+  bucket.units = missing(debt - ahead, rest, a, b, c)
 end
 
 -- pour takes units out of a bucket at now; of a denied attempt that counts at most until it is
 -- empty, of most units.
 local function pour(bucket, now, units, most)
-  local debt, rest = bucket.debt, bucket.rest
+  local debt, rest, a, b, c = bucket.debt, bucket.rest, bucket.a, bucket.b, bucket.c
   if most and units > most - bucket.units then
-    local time, part = inflow(bucket, most)
+    local time, part = inflow(most, a, b, c)
     time = time + bucket.ahead
     if exceeds(time, part, debt, rest) > 0 then debt, rest = time, part end
+    bucket.units = missing(debt - bucket.ahead, rest, a, b, c)
   else
-    local time, part = inflow(bucket, units)
+    local time, part = inflow(units, a, b, c)
     debt, rest = debt + time, rest + part
-    if rest >= bucket.c then debt, rest = debt + 1, rest - bucket.c end
+    if rest >= c then debt, rest = debt + 1, rest - c end
+    bucket.units = bucket.units + units -- the inflow is exact.
   end
   bucket.debt, bucket.rest, bucket.last = debt, rest, now
-  bucket.units = missing(bucket, debt - bucket.ahead, rest)
 end
 
 -- bucket_waits returns the times until units fit, until the next unit is there, and until the
 -- bucket is full (R8).
 local function bucket_waits(bucket, units, most)
-  local debt, rest, fits, next, empty = bucket.debt, bucket.rest, 0, 0, 0
-  if units <= most and units > most - bucket.units then
-    fits = exceeds(debt, rest, inflow(bucket, most - units))
+  local debt, rest, missed, a, b, c =
+    bucket.debt, bucket.rest, bucket.units, bucket.a, bucket.b, bucket.c
+  local fits, next, empty = 0, 0, 0
+  if units <= most and units > most - missed then
+    fits = exceeds(debt, rest, inflow(most - units, a, b, c))
   end
-  if bucket.units > 0 then
-    next = exceeds(debt, rest, inflow(bucket, bucket.units - 1))
+  if missed > 0 then
+    next = fits
+    if units + missed ~= most + 1 then next = exceeds(debt, rest, inflow(missed - 1, a, b, c)) end
     empty = exceeds(debt, rest, 0, 0)
   end
   return fits, next, empty
@@ -657,7 +416,7 @@ end
 -- store_bucket writes a bucket of most units, whose interval is open at an instant. Its debt is
 -- stored as of its newest attempt.
 local function store_bucket(waits, bucket, now, most, interval, block)
-  local span = inflow(bucket, most) + 1
+  local span = inflow(most, bucket.a, bucket.b, bucket.c) + 1
   local ends = math.max(now + span, now + 1 + bucket.debt, bucket.last + interval, raw)
   local promised, ttl = expiry(bucket.promised, ends, span)
   local debt = bucket.debt + (now - bucket.last)
@@ -685,25 +444,6 @@ local function marks(instant, kind, window, a, b)
     return instant - window, math.min(instant - instant % a + a, 2^53 - 1)
   end
   return instant - window, instant
-end
-
--- leaving returns the mark of the last entry that must leave until so many units have left (R8).
-local function leaving(chunks, tail, first, newest, units)
-  local copy = chunks and { key = chunks.key, from = chunks.from, to = chunks.to,
-    skip = chunks.skip, text = chunks.text }
-  first = pass(copy, tail, first, newest, 2^53, units - 1)
-  return first
-end
-
--- pack_states returns the states of limits as in the reply.
-local function pack_states(states)
-  local text = ''
-  for i = 1, #states do
-    local s = states[i]
-    local fits = s.fits == 2^53 and -1 or s.fits
-    text = text .. encode('>i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest)
-  end
-  return text
 end
 
 -- decide returns the reply, whether units were recorded, and the instant; or the reply that the
@@ -739,9 +479,14 @@ local function decide(plan, k, op, n, flags, part)
       local cut, mark = now - window, now
       if not plain then cut, mark = marks(now, kind, window, a, b) end
       if not cut then
-        local latest = part and now or find_instant(k, count)
+        local latest = now
+        for j = part and count or i, count do -- a history behind it may be ahead.
+          local head, behind = read_header(KEYS[k + j])
+          if behind then latest = advance(latest, behind.begin) end
+          if head and #head > 7 then latest = advance(latest, (decode('>I7', head, 2))) end
+        end
         if latest == now then return encode('>BI7', 2, now) end
-        now, again = latest, true -- a history behind it is ahead
+        now, again = latest, true
       end
       if again then
         granted, full, blocked = n, true, false
@@ -754,7 +499,8 @@ local function decide(plan, k, op, n, flags, part)
       else
         if last - raw >= 1000000 then
           correct(h, now, mark)
-          last, corrected = now, pack(h)
+          last, corrected = now, header(now, h.first, h.promised, h.own, h.units, h.newest, h.chunks,
+            h.tail)
         end
         units, first, own, newest = h.units, h.first, h.own, h.newest
         chunks, tail = h.chunks, h.tail
@@ -781,7 +527,7 @@ local function decide(plan, k, op, n, flags, part)
       if cost ~= 0 and n > 0 then wanted = cost > 0 and cost or 0 end -- R7
       if op == 2 then
         local more = mode == 2 and not bucket and math.min(wanted, most) or wanted
-        if units + more > (bucket and most_units(bucket) or 2^51 - 1) then
+        if units + more > (bucket and most_units(a, b) or 2^51 - 1) then
           error(string.format('weir:overflow %d %.0f', number - k, units), 0)
         end
       elseif wanted > room or closed then
@@ -834,7 +580,9 @@ local function decide(plan, k, op, n, flags, part)
         local need = wanted - left
         if need == 1 then fits = next
         elseif need > 0 and wanted <= most then
-          fits = leaving(chunks, tail, first, newest, need) - cut
+          local copy = chunks and { key = key, from = chunks.from, to = chunks.to,
+            skip = chunks.skip, text = chunks.text }
+          fits = pass(copy, tail, first, newest, 2^53, need - 1) - cut
         end
         if kind == 1 and b > 0 then
           next, empty = b - now, b - now
@@ -907,7 +655,11 @@ local function decide(plan, k, op, n, flags, part)
   if wait == 2^53 then wait = -1 end
   local reply = encode('>BBI7i8I7i8I7I7I7', first_byte, bound, granted, remaining, now, wait, reset,
     valid, longest_rest)
-  if stated then reply = reply .. pack_states(states) end
+  for i = 1, stated and count or 0 do
+    local s = states[i]
+    local fits = s.fits == 2^53 and -1 or s.fits
+    reply = reply .. encode('>i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest)
+  end
   return reply, op ~= 1 and (mode == 2 and not blocked or granted > 0), now
 end
 
