@@ -12,8 +12,8 @@
 --   changed  whether a correction of the clock (R2) or another rate (R12) is to be stored
 --   block    as in history.lua
 
--- inflow returns the time in which n units flow in: microseconds and a numerator over c.
-local function inflow(n, a, b, c)
+-- compute_inflow returns the time in which n units flow in: microseconds and a numerator over c.
+local function compute_inflow(n, a, b, c)
   local rest = n * b
   local left = rest % c
   return n * a + (rest - left) / c, left
@@ -23,23 +23,23 @@ end
 -- does not.
 local function exceeds(debt, rest, time, part) return debt - time + (rest > part and 1 or 0) end
 
--- most_units returns the most units whose inflow is exact.
-local function most_units(a, b) return math.floor((2^51 - 1) / (b > a and b or a + 1)) end
+-- bound_units returns the most units whose inflow is exact.
+local function bound_units(a, b) return math.floor((2^51 - 1) / (b > a and b or a + 1)) end
 
--- missing returns the units that flow in during a time, rounded up. The estimate is a few units
--- off.
-local function missing(debt, rest, a, b, c)
+-- count_missing returns the units that flow in during a time, rounded up. The estimate is a few
+-- units off.
+local function count_missing(debt, rest, a, b, c)
   if debt < 0 or debt == 0 and rest == 0 then return 0 end
-  local most = most_units(a, b)
+  local most = bound_units(a, b)
   local n = math.ceil((debt + rest / c) / (a + b / c))
   if n > most then n = most end
   while n > 0 do
-    local time, part = inflow(n - 1, a, b, c)
+    local time, part = compute_inflow(n - 1, a, b, c)
     if debt > time or debt == time and rest > part then break end
     n = n - 1
   end
   while n < most do
-    local time, part = inflow(n, a, b, c)
+    local time, part = compute_inflow(n, a, b, c)
     if debt < time or debt == time and rest <= part then break end
     n = n + 1
   end
@@ -80,17 +80,17 @@ local function refill(bucket, now, a, b, c)
   if debt < ahead or debt == ahead and rest == 0 then debt, rest, since = ahead, 0, now + ahead end
   if bucket.a ~= a or bucket.b ~= b or bucket.c ~= c then
     -- whole missing units stay, and the time that the next one has waited, up to a whole unit.
-    local units = missing(debt - ahead, rest, bucket.a, bucket.b, bucket.c)
-    local time, part = inflow(units, bucket.a, bucket.b, bucket.c)
+    local units = count_missing(debt - ahead, rest, bucket.a, bucket.b, bucket.c)
+    local time, part = compute_inflow(units, bucket.a, bucket.b, bucket.c)
     local waited = exceeds(time, part, debt - ahead, rest)
     bucket.a, bucket.b, bucket.c, bucket.changed = a, b, c, true
-    units = math.min(units, most_units(a, b))
+    units = math.min(units, bound_units(a, b))
     if units > 0 and exceeds(a, b, waited, 0) < 1 then units, waited = units - 1, 0 end
-    debt, rest = inflow(units, a, b, c)
+    debt, rest = compute_inflow(units, a, b, c)
     debt, since, ahead = debt - waited, now, 0
   end
   bucket.debt, bucket.rest, bucket.since, bucket.ahead = debt, rest, since, ahead
-  bucket.units = missing(debt - ahead, rest, a, b, c)
+  bucket.units = count_missing(debt - ahead, rest, a, b, c)
 end
 
 -- pour takes units out of a bucket at now; of a denied attempt that counts at most until it is
@@ -98,12 +98,12 @@ end
 local function pour(bucket, now, units, most)
   local debt, rest, a, b, c = bucket.debt, bucket.rest, bucket.a, bucket.b, bucket.c
   if most and units > most - bucket.units then
-    local time, part = inflow(most, a, b, c)
+    local time, part = compute_inflow(most, a, b, c)
     time = time + bucket.ahead
     if exceeds(time, part, debt, rest) > 0 then debt, rest = time, part end
-    bucket.units = missing(debt - bucket.ahead, rest, a, b, c)
+    bucket.units = count_missing(debt - bucket.ahead, rest, a, b, c)
   else
-    local time, part = inflow(units, a, b, c)
+    local time, part = compute_inflow(units, a, b, c)
     debt, rest = debt + time, rest + part
     if rest >= c then debt, rest = debt + 1, rest - c end
     bucket.units = bucket.units + units -- the inflow is exact.
@@ -111,18 +111,20 @@ local function pour(bucket, now, units, most)
   bucket.debt, bucket.rest, bucket.last = debt, rest, now
 end
 
--- bucket_waits returns the times until units fit, until the next unit is there, and until the
+-- find_waits returns the times until units fit, until the next unit is there, and until the
 -- bucket is full (R8).
-local function bucket_waits(bucket, units, most)
+local function find_waits(bucket, units, most)
   local debt, rest, missed, a, b, c =
     bucket.debt, bucket.rest, bucket.units, bucket.a, bucket.b, bucket.c
   local fits, next, empty = 0, 0, 0
   if units <= most and units > most - missed then
-    fits = exceeds(debt, rest, inflow(most - units, a, b, c))
+    fits = exceeds(debt, rest, compute_inflow(most - units, a, b, c))
   end
   if missed > 0 then
     next = fits
-    if units + missed ~= most + 1 then next = exceeds(debt, rest, inflow(missed - 1, a, b, c)) end
+    if units + missed ~= most + 1 then
+      next = exceeds(debt, rest, compute_inflow(missed - 1, a, b, c))
+    end
     empty = exceeds(debt, rest, 0, 0)
   end
   return fits, next, empty
@@ -131,9 +133,9 @@ end
 -- store_bucket writes a bucket of most units, whose interval is open at an instant. Its debt is
 -- stored as of its newest attempt.
 local function store_bucket(waits, bucket, now, most, interval, block)
-  local span = inflow(most, bucket.a, bucket.b, bucket.c) + 1
+  local span = compute_inflow(most, bucket.a, bucket.b, bucket.c) + 1
   local ends = math.max(now + span, now + 1 + bucket.debt, bucket.last + interval, raw)
-  local promised, ttl = expiry(bucket.promised, ends, span)
+  local promised, ttl = renew(bucket.promised, ends, span)
   local debt = bucket.debt + (now - bucket.last)
   if debt >= 2^53 then error('weir:state the header is damaged', 0) end
   write(waits, bucket.key, encode('>BI7I6I7I7I7I7I7I7', 3, bucket.last, promised, debt,

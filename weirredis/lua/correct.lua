@@ -114,11 +114,11 @@ local function take_oldest(h, want)
   return took
 end
 
--- mark_at returns the mark of the entry that was granted at an instant, or nil.
-local function mark_at(h, instant, kind, window, a, b)
+-- find_mark returns the mark of the entry that was granted at an instant, or nil.
+local function find_mark(h, instant, kind, window, a, b)
   if kind == 1 and b > 0 then return a <= instant and instant < b and h.newest or nil end
   if kind == 2 and h.newest <= instant and instant - h.newest < window then return h.newest end
-  local _, mark = marks(instant, kind, window, a, b)
+  local _, mark = find_marks(instant, kind, window, a, b)
   return mark
 end
 
@@ -130,7 +130,7 @@ local function take(h, want, instant, kind, window, a, b)
   local took, keep = 0, h.newest - 1
   if instant >= 2^53 then took, keep = take_oldest(h, want), h.cut
   else
-    local mark = mark_at(h, instant, kind, window, a, b)
+    local mark = find_mark(h, instant, kind, window, a, b)
     if mark == h.newest then
       took = math.min(want, h.own)
       h.own = h.own - took
@@ -158,7 +158,7 @@ local function take_bucket(bucket, now, want, instant)
   if instant >= 2^53 or bucket.since <= instant and instant <= bucket.last then
     took = math.min(want, bucket.units)
   end
-  local time, part = inflow(took, bucket.a, bucket.b, bucket.c)
+  local time, part = compute_inflow(took, bucket.a, bucket.b, bucket.c)
   local debt, rest = bucket.debt - time, bucket.rest - part
   if rest < 0 then debt, rest = debt - 1, rest + bucket.c end
   if debt < bucket.last - now then debt, rest = bucket.last - now, 0 end -- (R2)
@@ -206,13 +206,13 @@ local function take_back(h, plan, i, now, n, instant)
     if took > 0 or h.changed then h.most, h.interval = most, interval end
     return took
   end
-  local cut, mark = marks(now, kind, window, a, b)
+  local cut, mark = find_marks(now, kind, window, a, b)
   if not cut then return nil end
   see(h, cut, mark, now)
   took = take(h, want, instant, kind, window, a, b)
   if took > 0 or h.corrected then
     if h.own < 1 and h.units > 0 then error('weir:state the header is damaged', 0) end
-    h.head = header(h.last, h.first, h.promised, h.own, h.units, h.newest, h.chunks, h.tail)
+    h.head = pack_header(h.last, h.first, h.promised, h.own, h.units, h.newest, h.chunks, h.tail)
   end
   return took
 end
@@ -224,8 +224,8 @@ local function store(h, now)
   end
 end
 
--- simple returns the reply of a refund, a count or a settlement.
-local function simple(units, now)
+-- pack_units returns the reply of a refund, a count or a settlement.
+local function pack_units(units, now)
   return encode('>BBI7i8I7i8I7I7I7', 0, 0, units, 0, now, 0, 0, 0, 0)
 end
 
@@ -240,7 +240,7 @@ local function refund(plan, k, n, instant)
     most = math.max(most, math.min(took, n))
   end
   for i = 1, most > 0 and #histories or 0 do store(histories[i], now) end
-  return simple(most, now), most > 0, now
+  return pack_units(most, now), most > 0, now
 end
 
 -- count returns the units of one limit that were recorded in a span before now (R11).
@@ -249,11 +249,11 @@ local function count(plan, k, span)
   current = k + 1
   local h = load(KEYS[current])
   local now = advance(raw, h.last)
-  local cut, mark = marks(now, kind, window, a, b)
+  local cut, mark = find_marks(now, kind, window, a, b)
   if not cut then return encode('>BI7', 2, now) end
   if kind ~= 1 or b == 0 then cut = now - span end
   see(h, cut, mark, now)
-  if h.newest <= cut then return simple(0, now) end
+  if h.newest <= cut then return pack_units(0, now) end
   local _, _, passed = pass_over(h, h.chunks, cut)
-  return simple(h.units - passed, now)
+  return pack_units(h.units - passed, now)
 end

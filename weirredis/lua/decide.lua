@@ -5,9 +5,9 @@
 -- limit grants less than those before it, has a block that runs, or its newest attempt is ahead
 -- (R2), the limits are decided again from the first. requests.lua has the layout of a plan.
 
--- marks returns the newest mark that does not count at an instant, and the mark of an entry of
+-- find_marks returns the newest mark that does not count at an instant, and the mark of an entry of
 -- that instant (R3, R9); nil if the instant is outside of the window of a Period.
-local function marks(instant, kind, window, a, b)
+local function find_marks(instant, kind, window, a, b)
   if kind == 1 and b > 0 then
     if instant < a or instant >= b then return nil end
     return a - 1, a
@@ -50,7 +50,7 @@ local function decide(plan, k, op, n, flags, part)
         now, again = block.begin, i > 1
       end
       local cut, mark = now - window, now
-      if not plain then cut, mark = marks(now, kind, window, a, b) end
+      if not plain then cut, mark = find_marks(now, kind, window, a, b) end
       if not cut then
         local latest = now
         for j = part and count or i, count do -- a history behind it may be ahead.
@@ -72,7 +72,8 @@ local function decide(plan, k, op, n, flags, part)
       else
         if last - raw >= 1000000 then
           correct(h, now, mark)
-          last, corrected = now, header(now, h.first, h.promised, h.own, h.units, h.newest, h.chunks,
+          last = now
+          corrected = pack_header(now, h.first, h.promised, h.own, h.units, h.newest, h.chunks,
             h.tail)
         end
         units, first, own, newest = h.units, h.first, h.own, h.newest
@@ -100,7 +101,7 @@ local function decide(plan, k, op, n, flags, part)
       if cost ~= 0 and n > 0 then wanted = cost > 0 and cost or 0 end -- R7
       if op == 2 then
         local more = mode == 2 and not bucket and math.min(wanted, most) or wanted
-        if units + more > (bucket and most_units(a, b) or 2^51 - 1) then
+        if units + more > (bucket and bound_units(a, b) or 2^51 - 1) then
           error(string.format('weir:overflow %d %.0f', number - k, units), 0)
         end
       elseif wanted > room or closed then
@@ -147,7 +148,7 @@ local function decide(plan, k, op, n, flags, part)
       -- counts, and until the interval is over.
       local left, fits, next, empty, pause = most - units, 0, 0, 0, 0
       if interval > 0 then pause = math.max(0, last - now + interval) end
-      if bucket then fits, next, empty = bucket_waits(bucket, wanted, most)
+      if bucket then fits, next, empty = find_waits(bucket, wanted, most)
       elseif units > 0 then
         next, empty = first - cut, newest - cut
         local need = wanted - left
@@ -199,12 +200,12 @@ local function decide(plan, k, op, n, flags, part)
         local ends, ttl = newest + window, nil
         if not plain then ends = math.max(b > 0 and b or ends, now + interval, raw) end
         local promised
-        promised, ttl = expiry(h.promised, ends, window)
+        promised, ttl = renew(h.promised, ends, window)
         if #tail > CHUNK then
           chunks = add_chunk(chunks, key, tail, newest, units - own)
           tail = ''
         end
-        local head = header(last, first, promised, own, units, newest, chunks, tail)
+        local head = pack_header(last, first, promised, own, units, newest, chunks, tail)
         write(waits, key, head, chunks, ttl, kept)
       elseif corrected and op ~= 1 then
         if chunks then chunks.from = chunks.stored end

@@ -1,5 +1,5 @@
--- A history in work: reading it, passing its oldest entries, and changing its chunks. layout.lua has
--- its layout. A history is a table:
+-- A history in work: reading it, passing its oldest entries, and changing its chunks. layout.lua
+-- has its layout. A history is a table:
 --   key
 --   last, first, promised, own, units, newest, tail: as in the layout
 --   chunks  a table, or nil for a history without:
@@ -92,8 +92,8 @@ local function pass(chunks, tail, mark, newest, stop, most)
   return mark, tail, passed
 end
 
--- header returns the header of a history.
-local function header(last, first, promised, own, units, newest, chunks, tail)
+-- pack_header returns the header of a history.
+local function pack_header(last, first, promised, own, units, newest, chunks, tail)
   if units == 0 then return encode(SHORT, 1, last, 0, promised, 0, 0, 0, '') end
   local from, count, skip, late = 0, 0, 16, units - own
   if chunks and chunks.from < chunks.to then

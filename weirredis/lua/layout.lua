@@ -22,12 +22,12 @@
 local SHORT, LONG = '>BI7I7I6I2I4Bc0', '>BI7I7I6I7I7I7I6I4I2I7Bc0' -- the two forms
 local CHUNK = 96 -- bytes of entries in a chunk; a longer tail becomes one
 
--- expiry returns the promise for a key that is needed until ends, and the milliseconds of a new
+-- renew returns the promise for a key that is needed until ends, and the milliseconds of a new
 -- time to live, or nil (R13). The promise is renewed once in a quarter of a span. The key lives a
 -- second longer, because the clock may step back (R2). Real time may pass more slowly than given
 -- instants. With these the promise is marked by 2^44, and the key lives a span and two hours
 -- longer.
-local function expiry(promised, ends, span)
+local function renew(promised, ends, span)
   local spare, mark, longer = span / 4000, 0, 1000
   if given then spare, mark, longer = span / 1000, 2^44, 7200000 end
   local need = ends / 1000 + mark

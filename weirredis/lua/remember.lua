@@ -55,7 +55,7 @@ local function save(key, o)
     text = text .. encode(RESERVATION, r.units, r.at, r.newest, r.held, r.hold, r.expires, r.actual,
       r.refunded, r.settled) .. encode('B', #r.extended) .. r.extended
   end
-  local _, ttl = expiry(0, o.ends, 0)
+  local _, ttl = renew(0, o.ends, 0)
   call('SET', key, text, 'PX', ttl)
   current = -1
 end
@@ -93,8 +93,8 @@ local function repeat_reply(o, op, n, number)
   return opens and reply .. describe(o.reservation) or reply
 end
 
--- once decides a request, or returns the reply of the operation with its id.
-local function once(plan, k, op, n, number, flags)
+-- decide_once decides a request, or returns the reply of the operation with its id.
+local function decide_once(plan, k, op, n, number, flags)
   current = k + byte(plan, 2) + 1
   local key = KEYS[current]
   local known = recall(key)

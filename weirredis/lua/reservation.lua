@@ -1,7 +1,7 @@
 -- Settles and extends reservations (R19). remember.lua has their layout.
 
--- find returns the operation that opened the reservation of a request.
-local function find(plan, k)
+-- find_operation returns the operation that opened the reservation of a request.
+local function find_operation(plan, k)
   current = k + byte(plan, 2) + 1
   local o = recall(KEYS[current])
   if not o or raw >= o.ends or not o.reservation then error('weir:expired unknown', 0) end
@@ -46,14 +46,14 @@ end
 
 -- settle ends the holds of a reservation, and corrects its units to n, above 2^53 to all.
 local function settle(plan, k, n)
-  local o = find(plan, k)
+  local o = find_operation(plan, k)
   local r = o.reservation
   local actual = n > 2^53 - 1 and r.units or n
   if r.actual >= 0 and actual ~= r.actual then
     error(string.format('weir:settled %.0f', r.actual), 0)
   end
   if r.actual >= 0 then
-    local reply = sub(simple(r.refunded, r.settled), 2)
+    local reply = sub(pack_units(r.refunded, r.settled), 2)
     return encode('B', 1) .. reply .. encode('B', 0) .. describe(r)
   end
   check_life(r)
@@ -81,13 +81,13 @@ local function settle(plan, k, n)
   end
   r.actual, r.refunded, r.settled = actual, refunded, now
   keep(plan, k, o, now)
-  return simple(refunded, now) .. describe(r)
+  return pack_units(refunded, now) .. describe(r)
 end
 
 -- extend renews the life and the holds of a reservation, and adds n units to it. before has the
 -- units that it had, above 2^53 unknown; so a repeated extension is made once.
 local function extend(plan, k, n, before)
-  local o = find(plan, k)
+  local o = find_operation(plan, k)
   local r = o.reservation
   if r.actual >= 0 then error(string.format('weir:settled %.0f', r.actual), 0) end
   check_life(r)
@@ -120,7 +120,7 @@ local function extend(plan, k, n, before)
   if renews and moved == 0 then error('weir:expired hold', 0) end
 
   -- The units, as an attempt under the limits that take them. A denial changes nothing.
-  local further, reply = n > 0 and #free > 0, simple(n, now)
+  local further, reply = n > 0 and #free > 0, pack_units(n, now)
   local addition = { places = free, now = now, feels = true }
   if further then
     reply = decide(cut_plan(plan, 0, free), k, 1, n, 0, addition)

@@ -64,7 +64,7 @@ local function write(waits, key, head, chunks, ttl, block)
   current = -1
   if ttl then call('PEXPIRE', key, ttl) end
   if block and block.rest > 0 then
-    local _, least = expiry(0, block.ends, 0)
+    local _, least = renew(0, block.ends, 0)
     if call('PTTL', key) < least then call('PEXPIRE', key, least) end
   end
 end

@@ -32,12 +32,12 @@ local current    -- number of the key in work, which errors name; -1 after the f
 local SHORT, LONG = '>BI7I7I6I2I4Bc0', '>BI7I7I6I7I7I7I6I4I2I7Bc0' -- the two forms
 local CHUNK = 96 -- bytes of entries in a chunk; a longer tail becomes one
 
--- expiry returns the promise for a key that is needed until ends, and the milliseconds of a new
+-- renew returns the promise for a key that is needed until ends, and the milliseconds of a new
 -- time to live, or nil (R13). The promise is renewed once in a quarter of a span. The key lives a
 -- second longer, because the clock may step back (R2). Real time may pass more slowly than given
 -- instants. With these the promise is marked by 2^44, and the key lives a span and two hours
 -- longer.
-local function expiry(promised, ends, span)
+local function renew(promised, ends, span)
   local spare, mark, longer = span / 4000, 0, 1000
   if given then spare, mark, longer = span / 1000, 2^44, 7200000 end
   local need = ends / 1000 + mark
@@ -205,7 +205,7 @@ local function write(waits, key, head, chunks, ttl, block)
   current = -1
   if ttl then call('PEXPIRE', key, ttl) end
   if block and block.rest > 0 then
-    local _, least = expiry(0, block.ends, 0)
+    local _, least = renew(0, block.ends, 0)
     if call('PTTL', key) < least then call('PEXPIRE', key, least) end
   end
 end
@@ -297,8 +297,8 @@ end
 --   changed  whether a correction of the clock (R2) or another rate (R12) is to be stored
 --   block    as in history.lua
 
--- inflow returns the time in which n units flow in: microseconds and a numerator over c.
-local function inflow(n, a, b, c)
+-- compute_inflow returns the time in which n units flow in: microseconds and a numerator over c.
+local function compute_inflow(n, a, b, c)
   local rest = n * b
   local left = rest % c
   return n * a + (rest - left) / c, left
@@ -308,23 +308,23 @@ end
 -- does not.
 local function exceeds(debt, rest, time, part) return debt - time + (rest > part and 1 or 0) end
 
--- most_units returns the most units whose inflow is exact.
-local function most_units(a, b) return math.floor((2^51 - 1) / (b > a and b or a + 1)) end
+-- bound_units returns the most units whose inflow is exact.
+local function bound_units(a, b) return math.floor((2^51 - 1) / (b > a and b or a + 1)) end
 
--- missing returns the units that flow in during a time, rounded up. The estimate is a few units
--- off.
-local function missing(debt, rest, a, b, c)
+-- count_missing returns the units that flow in during a time, rounded up. The estimate is a few
+-- units off.
+local function count_missing(debt, rest, a, b, c)
   if debt < 0 or debt == 0 and rest == 0 then return 0 end
-  local most = most_units(a, b)
+  local most = bound_units(a, b)
   local n = math.ceil((debt + rest / c) / (a + b / c))
   if n > most then n = most end
   while n > 0 do
-    local time, part = inflow(n - 1, a, b, c)
+    local time, part = compute_inflow(n - 1, a, b, c)
     if debt > time or debt == time and rest > part then break end
     n = n - 1
   end
   while n < most do
-    local time, part = inflow(n, a, b, c)
+    local time, part = compute_inflow(n, a, b, c)
     if debt < time or debt == time and rest <= part then break end
     n = n + 1
   end
@@ -365,17 +365,17 @@ local function refill(bucket, now, a, b, c)
   if debt < ahead or debt == ahead and rest == 0 then debt, rest, since = ahead, 0, now + ahead end
   if bucket.a ~= a or bucket.b ~= b or bucket.c ~= c then
     -- whole missing units stay, and the time that the next one has waited, up to a whole unit.
-    local units = missing(debt - ahead, rest, bucket.a, bucket.b, bucket.c)
-    local time, part = inflow(units, bucket.a, bucket.b, bucket.c)
+    local units = count_missing(debt - ahead, rest, bucket.a, bucket.b, bucket.c)
+    local time, part = compute_inflow(units, bucket.a, bucket.b, bucket.c)
     local waited = exceeds(time, part, debt - ahead, rest)
     bucket.a, bucket.b, bucket.c, bucket.changed = a, b, c, true
-    units = math.min(units, most_units(a, b))
+    units = math.min(units, bound_units(a, b))
     if units > 0 and exceeds(a, b, waited, 0) < 1 then units, waited = units - 1, 0 end
-    debt, rest = inflow(units, a, b, c)
+    debt, rest = compute_inflow(units, a, b, c)
     debt, since, ahead = debt - waited, now, 0
   end
   bucket.debt, bucket.rest, bucket.since, bucket.ahead = debt, rest, since, ahead
-  bucket.units = missing(debt - ahead, rest, a, b, c)
+  bucket.units = count_missing(debt - ahead, rest, a, b, c)
 end
 
 -- pour takes units out of a bucket at now; of a denied attempt that counts at most until it is
@@ -383,12 +383,12 @@ end
 local function pour(bucket, now, units, most)
   local debt, rest, a, b, c = bucket.debt, bucket.rest, bucket.a, bucket.b, bucket.c
   if most and units > most - bucket.units then
-    local time, part = inflow(most, a, b, c)
+    local time, part = compute_inflow(most, a, b, c)
     time = time + bucket.ahead
     if exceeds(time, part, debt, rest) > 0 then debt, rest = time, part end
-    bucket.units = missing(debt - bucket.ahead, rest, a, b, c)
+    bucket.units = count_missing(debt - bucket.ahead, rest, a, b, c)
   else
-    local time, part = inflow(units, a, b, c)
+    local time, part = compute_inflow(units, a, b, c)
     debt, rest = debt + time, rest + part
     if rest >= c then debt, rest = debt + 1, rest - c end
     bucket.units = bucket.units + units -- the inflow is exact.
@@ -396,18 +396,20 @@ local function pour(bucket, now, units, most)
   bucket.debt, bucket.rest, bucket.last = debt, rest, now
 end
 
--- bucket_waits returns the times until units fit, until the next unit is there, and until the
+-- find_waits returns the times until units fit, until the next unit is there, and until the
 -- bucket is full (R8).
-local function bucket_waits(bucket, units, most)
+local function find_waits(bucket, units, most)
   local debt, rest, missed, a, b, c =
     bucket.debt, bucket.rest, bucket.units, bucket.a, bucket.b, bucket.c
   local fits, next, empty = 0, 0, 0
   if units <= most and units > most - missed then
-    fits = exceeds(debt, rest, inflow(most - units, a, b, c))
+    fits = exceeds(debt, rest, compute_inflow(most - units, a, b, c))
   end
   if missed > 0 then
     next = fits
-    if units + missed ~= most + 1 then next = exceeds(debt, rest, inflow(missed - 1, a, b, c)) end
+    if units + missed ~= most + 1 then
+      next = exceeds(debt, rest, compute_inflow(missed - 1, a, b, c))
+    end
     empty = exceeds(debt, rest, 0, 0)
   end
   return fits, next, empty
@@ -416,9 +418,9 @@ end
 -- store_bucket writes a bucket of most units, whose interval is open at an instant. Its debt is
 -- stored as of its newest attempt.
 local function store_bucket(waits, bucket, now, most, interval, block)
-  local span = inflow(most, bucket.a, bucket.b, bucket.c) + 1
+  local span = compute_inflow(most, bucket.a, bucket.b, bucket.c) + 1
   local ends = math.max(now + span, now + 1 + bucket.debt, bucket.last + interval, raw)
-  local promised, ttl = expiry(bucket.promised, ends, span)
+  local promised, ttl = renew(bucket.promised, ends, span)
   local debt = bucket.debt + (now - bucket.last)
   if debt >= 2^53 then error('weir:state the header is damaged', 0) end
   write(waits, bucket.key, encode('>BI7I6I7I7I7I7I7I7', 3, bucket.last, promised, debt,
@@ -432,9 +434,9 @@ end
 -- limit grants less than those before it, has a block that runs, or its newest attempt is ahead
 -- (R2), the limits are decided again from the first. requests.lua has the layout of a plan.
 
--- marks returns the newest mark that does not count at an instant, and the mark of an entry of
+-- find_marks returns the newest mark that does not count at an instant, and the mark of an entry of
 -- that instant (R3, R9); nil if the instant is outside of the window of a Period.
-local function marks(instant, kind, window, a, b)
+local function find_marks(instant, kind, window, a, b)
   if kind == 1 and b > 0 then
     if instant < a or instant >= b then return nil end
     return a - 1, a
@@ -477,7 +479,7 @@ local function decide(plan, k, op, n, flags, part)
         now, again = block.begin, i > 1
       end
       local cut, mark = now - window, now
-      if not plain then cut, mark = marks(now, kind, window, a, b) end
+      if not plain then cut, mark = find_marks(now, kind, window, a, b) end
       if not cut then
         local latest = now
         for j = part and count or i, count do -- a history behind it may be ahead.
@@ -499,7 +501,8 @@ local function decide(plan, k, op, n, flags, part)
       else
         if last - raw >= 1000000 then
           correct(h, now, mark)
-          last, corrected = now, header(now, h.first, h.promised, h.own, h.units, h.newest, h.chunks,
+          last = now
+          corrected = pack_header(now, h.first, h.promised, h.own, h.units, h.newest, h.chunks,
             h.tail)
         end
         units, first, own, newest = h.units, h.first, h.own, h.newest
@@ -527,7 +530,7 @@ local function decide(plan, k, op, n, flags, part)
       if cost ~= 0 and n > 0 then wanted = cost > 0 and cost or 0 end -- R7
       if op == 2 then
         local more = mode == 2 and not bucket and math.min(wanted, most) or wanted
-        if units + more > (bucket and most_units(a, b) or 2^51 - 1) then
+        if units + more > (bucket and bound_units(a, b) or 2^51 - 1) then
           error(string.format('weir:overflow %d %.0f', number - k, units), 0)
         end
       elseif wanted > room or closed then
@@ -574,7 +577,7 @@ local function decide(plan, k, op, n, flags, part)
       -- counts, and until the interval is over.
       local left, fits, next, empty, pause = most - units, 0, 0, 0, 0
       if interval > 0 then pause = math.max(0, last - now + interval) end
-      if bucket then fits, next, empty = bucket_waits(bucket, wanted, most)
+      if bucket then fits, next, empty = find_waits(bucket, wanted, most)
       elseif units > 0 then
         next, empty = first - cut, newest - cut
         local need = wanted - left
@@ -626,12 +629,12 @@ local function decide(plan, k, op, n, flags, part)
         local ends, ttl = newest + window, nil
         if not plain then ends = math.max(b > 0 and b or ends, now + interval, raw) end
         local promised
-        promised, ttl = expiry(h.promised, ends, window)
+        promised, ttl = renew(h.promised, ends, window)
         if #tail > CHUNK then
           chunks = add_chunk(chunks, key, tail, newest, units - own)
           tail = ''
         end
-        local head = header(last, first, promised, own, units, newest, chunks, tail)
+        local head = pack_header(last, first, promised, own, units, newest, chunks, tail)
         write(waits, key, head, chunks, ttl, kept)
       elseif corrected and op ~= 1 then
         if chunks then chunks.from = chunks.stored end
@@ -669,7 +672,7 @@ end
 local function decide_other(plan, k, op, n, number, flags)
   if op == 6 then return settle(plan, k, n) end
   if op == 7 then return extend(plan, k, n, number) end
-  if flags > 1 then return once(plan, k, op, n, number, flags) end
+  if flags > 1 then return decide_once(plan, k, op, n, number, flags) end
   if op == 3 then return refund(plan, k, n, number) end
   if op == 4 then return count(plan, k, number) end
   if op == 8 then return block(plan, k, number) end

@@ -32,12 +32,12 @@ local current    -- number of the key in work, which errors name; -1 after the f
 local SHORT, LONG = '>BI7I7I6I2I4Bc0', '>BI7I7I6I7I7I7I6I4I2I7Bc0' -- the two forms
 local CHUNK = 96 -- bytes of entries in a chunk; a longer tail becomes one
 
--- expiry returns the promise for a key that is needed until ends, and the milliseconds of a new
+-- renew returns the promise for a key that is needed until ends, and the milliseconds of a new
 -- time to live, or nil (R13). The promise is renewed once in a quarter of a span. The key lives a
 -- second longer, because the clock may step back (R2). Real time may pass more slowly than given
 -- instants. With these the promise is marked by 2^44, and the key lives a span and two hours
 -- longer.
-local function expiry(promised, ends, span)
+local function renew(promised, ends, span)
   local spare, mark, longer = span / 4000, 0, 1000
   if given then spare, mark, longer = span / 1000, 2^44, 7200000 end
   local need = ends / 1000 + mark
@@ -242,13 +242,13 @@ local function write(waits, key, head, chunks, ttl, block)
   current = -1
   if ttl then call('PEXPIRE', key, ttl) end
   if block and block.rest > 0 then
-    local _, least = expiry(0, block.ends, 0)
+    local _, least = renew(0, block.ends, 0)
     if call('PTTL', key) < least then call('PEXPIRE', key, least) end
   end
 end
 
--- A history in work: reading it, passing its oldest entries, and changing its chunks. layout.lua has
--- its layout. A history is a table:
+-- A history in work: reading it, passing its oldest entries, and changing its chunks. layout.lua
+-- has its layout. A history is a table:
 --   key
 --   last, first, promised, own, units, newest, tail: as in the layout
 --   chunks  a table, or nil for a history without:
@@ -341,8 +341,8 @@ local function pass(chunks, tail, mark, newest, stop, most)
   return mark, tail, passed
 end
 
--- header returns the header of a history.
-local function header(last, first, promised, own, units, newest, chunks, tail)
+-- pack_header returns the header of a history.
+local function pack_header(last, first, promised, own, units, newest, chunks, tail)
   if units == 0 then return encode(SHORT, 1, last, 0, promised, 0, 0, 0, '') end
   local from, count, skip, late = 0, 0, 16, units - own
   if chunks and chunks.from < chunks.to then
@@ -527,9 +527,9 @@ end
 -- limit grants less than those before it, has a block that runs, or its newest attempt is ahead
 -- (R2), the limits are decided again from the first. requests.lua has the layout of a plan.
 
--- marks returns the newest mark that does not count at an instant, and the mark of an entry of
+-- find_marks returns the newest mark that does not count at an instant, and the mark of an entry of
 -- that instant (R3, R9); nil if the instant is outside of the window of a Period.
-local function marks(instant, kind, window, a, b)
+local function find_marks(instant, kind, window, a, b)
   if kind == 1 and b > 0 then
     if instant < a or instant >= b then return nil end
     return a - 1, a
@@ -572,7 +572,7 @@ local function decide(plan, k, op, n, flags, part)
         now, again = block.begin, i > 1
       end
       local cut, mark = now - window, now
-      if not plain then cut, mark = marks(now, kind, window, a, b) end
+      if not plain then cut, mark = find_marks(now, kind, window, a, b) end
       if not cut then
         local latest = now
         for j = part and count or i, count do -- a history behind it may be ahead.
@@ -594,7 +594,8 @@ local function decide(plan, k, op, n, flags, part)
       else
         if last - raw >= 1000000 then
           correct(h, now, mark)
-          last, corrected = now, header(now, h.first, h.promised, h.own, h.units, h.newest, h.chunks,
+          last = now
+          corrected = pack_header(now, h.first, h.promised, h.own, h.units, h.newest, h.chunks,
             h.tail)
         end
         units, first, own, newest = h.units, h.first, h.own, h.newest
@@ -622,7 +623,7 @@ local function decide(plan, k, op, n, flags, part)
       if cost ~= 0 and n > 0 then wanted = cost > 0 and cost or 0 end -- R7
       if op == 2 then
         local more = mode == 2 and not bucket and math.min(wanted, most) or wanted
-        if units + more > (bucket and most_units(a, b) or 2^51 - 1) then
+        if units + more > (bucket and bound_units(a, b) or 2^51 - 1) then
           error(string.format('weir:overflow %d %.0f', number - k, units), 0)
         end
       elseif wanted > room or closed then
@@ -669,7 +670,7 @@ local function decide(plan, k, op, n, flags, part)
       -- counts, and until the interval is over.
       local left, fits, next, empty, pause = most - units, 0, 0, 0, 0
       if interval > 0 then pause = math.max(0, last - now + interval) end
-      if bucket then fits, next, empty = bucket_waits(bucket, wanted, most)
+      if bucket then fits, next, empty = find_waits(bucket, wanted, most)
       elseif units > 0 then
         next, empty = first - cut, newest - cut
         local need = wanted - left
@@ -721,12 +722,12 @@ local function decide(plan, k, op, n, flags, part)
         local ends, ttl = newest + window, nil
         if not plain then ends = math.max(b > 0 and b or ends, now + interval, raw) end
         local promised
-        promised, ttl = expiry(h.promised, ends, window)
+        promised, ttl = renew(h.promised, ends, window)
         if #tail > CHUNK then
           chunks = add_chunk(chunks, key, tail, newest, units - own)
           tail = ''
         end
-        local head = header(last, first, promised, own, units, newest, chunks, tail)
+        local head = pack_header(last, first, promised, own, units, newest, chunks, tail)
         write(waits, key, head, chunks, ttl, kept)
       elseif corrected and op ~= 1 then
         if chunks then chunks.from = chunks.stored end
@@ -815,7 +816,7 @@ local function save(key, o)
     text = text .. encode(RESERVATION, r.units, r.at, r.newest, r.held, r.hold, r.expires, r.actual,
       r.refunded, r.settled) .. encode('B', #r.extended) .. r.extended
   end
-  local _, ttl = expiry(0, o.ends, 0)
+  local _, ttl = renew(0, o.ends, 0)
   call('SET', key, text, 'PX', ttl)
   current = -1
 end
@@ -853,8 +854,8 @@ local function repeat_reply(o, op, n, number)
   return opens and reply .. describe(o.reservation) or reply
 end
 
--- once decides a request, or returns the reply of the operation with its id.
-local function once(plan, k, op, n, number, flags)
+-- decide_once decides a request, or returns the reply of the operation with its id.
+local function decide_once(plan, k, op, n, number, flags)
   current = k + byte(plan, 2) + 1
   local key = KEYS[current]
   local known = recall(key)
@@ -890,7 +891,7 @@ end
 local function decide_other(plan, k, op, n, number, flags)
   if op == 6 then return settle(plan, k, n) end
   if op == 7 then return extend(plan, k, n, number) end
-  if flags > 1 then return once(plan, k, op, n, number, flags) end
+  if flags > 1 then return decide_once(plan, k, op, n, number, flags) end
   if op == 3 then return refund(plan, k, n, number) end
   if op == 4 then return count(plan, k, number) end
   if op == 8 then return block(plan, k, number) end

@@ -32,12 +32,12 @@ local current    -- number of the key in work, which errors name; -1 after the f
 local SHORT, LONG = '>BI7I7I6I2I4Bc0', '>BI7I7I6I7I7I7I6I4I2I7Bc0' -- the two forms
 local CHUNK = 96 -- bytes of entries in a chunk; a longer tail becomes one
 
--- expiry returns the promise for a key that is needed until ends, and the milliseconds of a new
+-- renew returns the promise for a key that is needed until ends, and the milliseconds of a new
 -- time to live, or nil (R13). The promise is renewed once in a quarter of a span. The key lives a
 -- second longer, because the clock may step back (R2). Real time may pass more slowly than given
 -- instants. With these the promise is marked by 2^44, and the key lives a span and two hours
 -- longer.
-local function expiry(promised, ends, span)
+local function renew(promised, ends, span)
   local spare, mark, longer = span / 4000, 0, 1000
   if given then spare, mark, longer = span / 1000, 2^44, 7200000 end
   local need = ends / 1000 + mark
@@ -178,12 +178,13 @@ end
 
 -- Decides plain attempts: of one unit under rolling limits, or of some units under a single one.
 --
--- These are rules that decide.lua has, too, for the shapes that almost all histories have: no
--- block, no corrected clock, no chunk that begins or ends. All else is left to decide.lua, before
--- a change. A server makes the functions of a script again in every call; here it makes only those
--- before this line and two more, unless an attempt is left. An attempt takes 0.8 of the
--- instructions that it takes without this file, and one of 7 units 0.8, too:
--- `cd bench && go run ./redis/instructions` counts them.
+-- decide.lua has the same rules for everything. This file repeats them for the shapes that almost
+-- all histories have: no block, no corrected clock, no chunk that begins or ends. It leaves all
+-- else to decide.lua before a change. The reason is cost: a server makes the functions of a script
+-- again in every call, and here it makes only those before the last lines, unless an attempt is
+-- left. An attempt of one unit takes 0.72 of the server's instructions that it takes without this
+-- file, 0.71 with 64 in a call, and one of 7 units 0.77:
+-- `cd bench && go run ./redis/instructions -rev REVISION`.
 --
 -- A limit prepares its change before the limits after it decide, and writes it if all of them
 -- grant. So nothing is written before every limit has decided.
@@ -254,7 +255,7 @@ function decide_plain(plan, k, n, count, i, granted)
     else body, late, own = tail .. encode_entry(raw - last, own), late and late + own, n
     end
     if #body > CHUNK or own > 65535 then return nil end
-    promised, ttl = expiry(promised, raw + window, window)
+    promised, ttl = renew(promised, raw + window, window)
     if form == 1 then
       stored = encode(SHORT, 1, raw, first, promised, own, units + n, #body, body)
     else
@@ -369,13 +370,13 @@ local function write(waits, key, head, chunks, ttl, block)
   current = -1
   if ttl then call('PEXPIRE', key, ttl) end
   if block and block.rest > 0 then
-    local _, least = expiry(0, block.ends, 0)
+    local _, least = renew(0, block.ends, 0)
     if call('PTTL', key) < least then call('PEXPIRE', key, least) end
   end
 end
 
--- A history in work: reading it, passing its oldest entries, and changing its chunks. layout.lua has
--- its layout. A history is a table:
+-- A history in work: reading it, passing its oldest entries, and changing its chunks. layout.lua
+-- has its layout. A history is a table:
 --   key
 --   last, first, promised, own, units, newest, tail: as in the layout
 --   chunks  a table, or nil for a history without:
@@ -468,8 +469,8 @@ local function pass(chunks, tail, mark, newest, stop, most)
   return mark, tail, passed
 end
 
--- header returns the header of a history.
-local function header(last, first, promised, own, units, newest, chunks, tail)
+-- pack_header returns the header of a history.
+local function pack_header(last, first, promised, own, units, newest, chunks, tail)
   if units == 0 then return encode(SHORT, 1, last, 0, promised, 0, 0, 0, '') end
   local from, count, skip, late = 0, 0, 16, units - own
   if chunks and chunks.from < chunks.to then
@@ -654,9 +655,9 @@ end
 -- limit grants less than those before it, has a block that runs, or its newest attempt is ahead
 -- (R2), the limits are decided again from the first. requests.lua has the layout of a plan.
 
--- marks returns the newest mark that does not count at an instant, and the mark of an entry of
+-- find_marks returns the newest mark that does not count at an instant, and the mark of an entry of
 -- that instant (R3, R9); nil if the instant is outside of the window of a Period.
-local function marks(instant, kind, window, a, b)
+local function find_marks(instant, kind, window, a, b)
   if kind == 1 and b > 0 then
     if instant < a or instant >= b then return nil end
     return a - 1, a
@@ -699,7 +700,7 @@ local function decide(plan, k, op, n, flags, part)
         now, again = block.begin, i > 1
       end
       local cut, mark = now - window, now
-      if not plain then cut, mark = marks(now, kind, window, a, b) end
+      if not plain then cut, mark = find_marks(now, kind, window, a, b) end
       if not cut then
         local latest = now
         for j = part and count or i, count do -- a history behind it may be ahead.
@@ -721,7 +722,8 @@ local function decide(plan, k, op, n, flags, part)
       else
         if last - raw >= 1000000 then
           correct(h, now, mark)
-          last, corrected = now, header(now, h.first, h.promised, h.own, h.units, h.newest, h.chunks,
+          last = now
+          corrected = pack_header(now, h.first, h.promised, h.own, h.units, h.newest, h.chunks,
             h.tail)
         end
         units, first, own, newest = h.units, h.first, h.own, h.newest
@@ -749,7 +751,7 @@ local function decide(plan, k, op, n, flags, part)
       if cost ~= 0 and n > 0 then wanted = cost > 0 and cost or 0 end -- R7
       if op == 2 then
         local more = mode == 2 and not bucket and math.min(wanted, most) or wanted
-        if units + more > (bucket and most_units(a, b) or 2^51 - 1) then
+        if units + more > (bucket and bound_units(a, b) or 2^51 - 1) then
           error(string.format('weir:overflow %d %.0f', number - k, units), 0)
         end
       elseif wanted > room or closed then
@@ -796,7 +798,7 @@ local function decide(plan, k, op, n, flags, part)
       -- counts, and until the interval is over.
       local left, fits, next, empty, pause = most - units, 0, 0, 0, 0
       if interval > 0 then pause = math.max(0, last - now + interval) end
-      if bucket then fits, next, empty = bucket_waits(bucket, wanted, most)
+      if bucket then fits, next, empty = find_waits(bucket, wanted, most)
       elseif units > 0 then
         next, empty = first - cut, newest - cut
         local need = wanted - left
@@ -848,12 +850,12 @@ local function decide(plan, k, op, n, flags, part)
         local ends, ttl = newest + window, nil
         if not plain then ends = math.max(b > 0 and b or ends, now + interval, raw) end
         local promised
-        promised, ttl = expiry(h.promised, ends, window)
+        promised, ttl = renew(h.promised, ends, window)
         if #tail > CHUNK then
           chunks = add_chunk(chunks, key, tail, newest, units - own)
           tail = ''
         end
-        local head = header(last, first, promised, own, units, newest, chunks, tail)
+        local head = pack_header(last, first, promised, own, units, newest, chunks, tail)
         write(waits, key, head, chunks, ttl, kept)
       elseif corrected and op ~= 1 then
         if chunks then chunks.from = chunks.stored end
@@ -891,7 +893,7 @@ end
 local function decide_other(plan, k, op, n, number, flags)
   if op == 6 then return settle(plan, k, n) end
   if op == 7 then return extend(plan, k, n, number) end
-  if flags > 1 then return once(plan, k, op, n, number, flags) end
+  if flags > 1 then return decide_once(plan, k, op, n, number, flags) end
   if op == 3 then return refund(plan, k, n, number) end
   if op == 4 then return count(plan, k, number) end
   if op == 8 then return block(plan, k, number) end
