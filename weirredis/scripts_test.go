@@ -49,11 +49,14 @@ func TestNothingElseRuns(t *testing.T) {
 		{perUser(5, time.Hour)},
 		{bucket(5, time.Hour, 9)},
 		{perUser(5, time.Hour), {Name: "day", Max: 9, Kind: weir.KindFixed, Period: weir.Day}},
+		{perUser(5, time.Hour), bucket(5, time.Hour, 9)},
 	} {
 		l := limiter(t, e, fmt.Sprint("scripts", i), weir.AllOrNothing, limits...)
 		for _, c := range []engine.Call{
 			{Op: engine.Attempt}, {Op: engine.Attempt, ID: "order"}, {Op: engine.Peek}, {Op: engine.Record},
-			{Op: engine.Refund, From: engine.Oldest}, {Op: engine.Reset},
+			{Op: engine.Refund, From: engine.Oldest}, {Op: engine.Reset}, {Op: engine.Probe},
+			{Op: engine.Attempt, ID: "r", TTL: time.Hour.Microseconds()}, {Op: engine.Extend, ID: "r", From: 1},
+			{Op: engine.Settle, ID: "r"}, {Op: engine.Block, From: time.Hour.Microseconds()},
 		} {
 			must.Get(do(e, callOf(l, "u", c)))(t)
 		}
