@@ -38,9 +38,9 @@ var (
 	checkScript = newScript("check", readLua("check"))
 )
 
-// parts are the files of the folder lua that requests need beside those for plain attempts. A server
-// makes the functions of a script again in every call, which takes longer than a decision. So a
-// call runs the smallest script with the parts that its requests need.
+// parts are the files of the folder lua that requests need beside those for plain attempts. A
+// server makes the functions of a script again in every call, which takes longer than a decision. So
+// a call runs the smallest script with the parts that its requests need.
 type parts uint8
 
 const (
@@ -60,14 +60,26 @@ const maxPlainUnits = 1 << 15
 var joined = []struct {
 	name  string
 	parts parts
-	files string
+	files string // between those that all scripts have
 }{
 	{"plain", partHistory, "number plain store history clock block decide"},
 	{"attempts", partHistory | partOther, "number store history clock decide"},
 	{"buckets", partBucket | partBlock | partOther, "store block bucket decide"},
-	{"mixed", partHistory | partBucket | partBlock | partOther, "number store history clock block bucket decide"},
-	{"operations", partHistory | partBlock | partRemember | partOther, "number store history clock block decide remember"},
-	{"all", ^parts(0), "number store history clock block bucket decide correct remember reservation"},
+	{
+		name:  "mixed",
+		parts: partHistory | partBucket | partBlock | partOther,
+		files: "number store history clock block bucket decide",
+	},
+	{
+		name:  "operations",
+		parts: partHistory | partBlock | partRemember | partOther,
+		files: "number store history clock block decide remember",
+	},
+	{
+		name:  "all",
+		parts: ^parts(0),
+		files: "number store history clock block bucket decide correct remember reservation",
+	},
 }
 
 // scripts are the joined scripts, in their order.

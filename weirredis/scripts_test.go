@@ -34,13 +34,14 @@ func TestJoinedScripts(t *testing.T) {
 			must.Do(t, os.WriteFile(file, []byte(s.Text), 0o644))
 		}
 		if text, err := os.ReadFile(file); err != nil || string(text) != s.Text {
-			t.Errorf("%s is not the joined script (%v); run go test ./weirredis -run TestJoinedScripts -rewrite", file, err)
+			const next = "run go test ./weirredis -run TestJoinedScripts -rewrite"
+			t.Errorf("%s is not the joined script (%v); %s", file, err, next)
 		}
 	}
 }
 
-// TestNothingElseRuns makes calls of all kinds. Behind them the server has the scripts of lua/joined,
-// reset.lua and check.lua, and no other.
+// TestNothingElseRuns makes calls of all kinds. Behind them the server has the scripts of
+// lua/joined, reset.lua and check.lua, and no other.
 func TestNothingElseRuns(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, s.Conn(t))
@@ -49,7 +50,7 @@ func TestNothingElseRuns(t *testing.T) {
 		{perUser(5, time.Hour)},
 		{bucket(5, time.Hour, 9)},
 		{perUser(5, time.Hour), {Name: "day", Max: 9, Kind: weir.KindFixed, Period: weir.Day}},
-		{perUser(5, time.Hour), bucket(5, time.Hour, 9)},
+		{{Name: "hour", Max: 9, Window: time.Hour}, bucket(5, time.Hour, 9)},
 	} {
 		l := limiter(t, e, fmt.Sprint("scripts", i), weir.AllOrNothing, limits...)
 		for _, c := range []engine.Call{
