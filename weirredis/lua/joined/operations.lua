@@ -575,8 +575,9 @@ local function decide(plan, k, op, n, flags, part)
       if not plain then cut, mark = find_marks(now, kind, window, a, b) end
       if not cut then
         local latest = now
-        for j = part and count or i, count do -- a history behind it may be ahead.
-          local head, behind = read_header(KEYS[k + j])
+        for j = i + 1, part and 0 or count do -- a history behind it may be ahead.
+          current = k + j
+          local head, behind = read_header(KEYS[current])
           if behind then latest = advance(latest, behind.begin) end
           if head and #head > 7 then latest = advance(latest, (decode('>I7', head, 2))) end
         end
