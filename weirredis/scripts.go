@@ -60,25 +60,37 @@ const maxPlainUnits = 1 << 15
 var joined = []struct {
 	name  string
 	parts parts
-	files string // between those that all scripts have
+	files string // behind those that all scripts have
 }{
-	{"plain", partHistory, "number plain store history clock block decide"},
-	{"attempts", partHistory | partOther, "number store history clock decide"},
-	{"buckets", partBucket | partBlock | partOther, "store block bucket decide"},
+	{
+		name:  "plain",
+		parts: partHistory,
+		files: "number plain store history clock block decide finish",
+	},
+	{
+		name:  "attempts",
+		parts: partHistory | partOther,
+		files: "number store history clock decide finish",
+	},
+	{
+		name:  "buckets",
+		parts: partBucket | partOther,
+		files: "store bucket decide finish",
+	},
 	{
 		name:  "mixed",
 		parts: partHistory | partBucket | partBlock | partOther,
-		files: "number store history clock block bucket decide",
+		files: "number store history clock block bucket decide finish",
 	},
 	{
 		name:  "operations",
 		parts: partHistory | partBlock | partRemember | partOther,
-		files: "number store history clock block decide remember",
+		files: "number store history clock block decide remember dispatch",
 	},
 	{
 		name:  "all",
 		parts: ^parts(0),
-		files: "number store history clock block bucket decide correct remember reservation",
+		files: "number store history clock block bucket decide correct remember reservation dispatch",
 	},
 }
 
@@ -93,7 +105,7 @@ func joinScripts(read func(name string) string) scripts {
 	var all scripts
 	for _, j := range joined {
 		var texts []string
-		for _, name := range strings.Fields("shared layout requests " + j.files + " dispatch") {
+		for _, name := range strings.Fields("shared layout requests " + j.files) {
 			texts = append(texts, read(name))
 		}
 		all = append(all, newScript(j.name, strings.Join(texts, "\n")))

@@ -42,6 +42,13 @@ local function begin_blocks(plan, k, bound, states, now)
   return longest, shortest
 end
 
+-- advance returns an instant if it is ahead of now, but less than a second ahead of the clock (R2);
+-- otherwise now.
+local function advance(now, instant)
+  if instant > now and instant - raw < 1000000 then return instant end
+  return now
+end
+
 -- block blocks all histories of a request for a time from now, or until the end of a running block
 -- if that is later. A time of 0 ends the blocks.
 local function block(plan, k, length)

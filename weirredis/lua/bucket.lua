@@ -30,15 +30,14 @@ local function bound_units(a, b) return math.floor((2^51 - 1) / (b > a and b or 
 -- units off.
 local function count_missing(debt, rest, a, b, c)
   if debt < 0 or debt == 0 and rest == 0 then return 0 end
-  local most = bound_units(a, b)
-  local n = math.ceil((debt + rest / c) / (a + b / c))
-  if n > most then n = most end
+  local n, rate = math.ceil((debt + rest / c) / (a + b / c)), b > a and b or a + 1
+  if n * rate > 2^51 - 1 then n = bound_units(a, b) end
   while n > 0 do
     local time, part = compute_inflow(n - 1, a, b, c)
     if debt > time or debt == time and rest > part then break end
     n = n - 1
   end
-  while n < most do
+  while (n + 1) * rate <= 2^51 - 1 do
     local time, part = compute_inflow(n, a, b, c)
     if debt < time or debt == time and rest <= part then break end
     n = n + 1
@@ -76,7 +75,7 @@ local function refill(bucket, now, a, b, c)
     bucket.last, since = now, math.min(since, now)
   elseif bucket.last > -2^53 then debt = debt - (now - bucket.last)
   end
-  local ahead = math.max(since - now, 0)
+  local ahead = since > now and since - now or 0
   if debt < ahead or debt == ahead and rest == 0 then debt, rest, since = ahead, 0, now + ahead end
   if bucket.a ~= a or bucket.b ~= b or bucket.c ~= c then
     -- whole missing units stay, and the time that the next one has waited, up to a whole unit.
@@ -113,9 +112,8 @@ end
 
 -- find_waits returns the times until units fit, until the next unit is there, and until the
 -- bucket is full (R8).
-local function find_waits(bucket, units, most)
-  local debt, rest, missed, a, b, c =
-    bucket.debt, bucket.rest, bucket.units, bucket.a, bucket.b, bucket.c
+local function find_waits(bucket, units, most, a, b, c)
+  local debt, rest, missed = bucket.debt, bucket.rest, bucket.units
   local fits, next, empty = 0, 0, 0
   if units <= most and units > most - missed then
     fits = exceeds(debt, rest, compute_inflow(most - units, a, b, c))
@@ -125,7 +123,7 @@ local function find_waits(bucket, units, most)
     if units + missed ~= most + 1 then
       next = exceeds(debt, rest, compute_inflow(missed - 1, a, b, c))
     end
-    empty = exceeds(debt, rest, 0, 0)
+    empty = rest > 0 and debt + 1 or debt
   end
   return fits, next, empty
 end

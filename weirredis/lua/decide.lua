@@ -23,7 +23,7 @@ end
 -- instant is outside of the window of a Period. A settlement and an extension decide a part of
 -- the limits of a request: part.places has their numbers, part.now the instant, and part.feels
 -- whether blocks count.
-local function decide(plan, k, op, n, flags, part)
+local function decide(plan, k, op, n, _, flags, part)
   local mode, count, form = byte(plan, 1, 3)
   local plain, stated, felt = form % 2 == 1, flags % 2 == 1, not part or part.feels
   local may_begin = form > 1 and n > 0 and (op == 0 or op == 9)
@@ -50,14 +50,16 @@ local function decide(plan, k, op, n, flags, part)
         now, again = block.begin, i > 1
       end
       local cut, mark = now - window, now
-      if not plain then cut, mark = find_marks(now, kind, window, a, b) end
+      if not plain and not bucket then cut, mark = find_marks(now, kind, window, a, b) end
       if not cut then
         local latest = now
         for j = i + 1, part and 0 or count do -- a history behind it may be ahead.
           current = k + j
           local head, behind = read_header(KEYS[current])
-          if behind then latest = advance(latest, behind.begin) end
-          if head and #head > 7 then latest = advance(latest, (decode('>I7', head, 2))) end
+          local begin = behind and behind.begin or raw
+          local newest = head and #head > 7 and decode('>I7', head, 2) or raw
+          if begin > latest and begin - raw < 1000000 then latest = begin end
+          if newest > latest and newest - raw < 1000000 then latest = newest end
         end
         if latest == now then return encode('>BI7', 2, now) end
         now, again = latest, true
@@ -149,7 +151,7 @@ local function decide(plan, k, op, n, flags, part)
       -- counts, and until the interval is over.
       local left, fits, next, empty, pause = most - units, 0, 0, 0, 0
       if interval > 0 then pause = math.max(0, last - now + interval) end
-      if bucket then fits, next, empty = find_waits(bucket, wanted, most)
+      if bucket then fits, next, empty = find_waits(bucket, wanted, most, a, b, c)
       elseif units > 0 then
         next, empty = first - cut, newest - cut
         local need = wanted - left

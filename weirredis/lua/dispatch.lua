@@ -1,5 +1,5 @@
--- Decides the requests that plain.lua leaves, each by the function of its operation. A script has
--- only those that the requests of its calls need.
+-- Decides each request by the function of its operation. The script operations has only decide and
+-- decide_once.
 
 local function decide_other(plan, k, op, n, number, flags)
   if op == 6 then return settle(plan, k, n) end
@@ -8,7 +8,7 @@ local function decide_other(plan, k, op, n, number, flags)
   if op == 3 then return refund(plan, k, n, number) end
   if op == 4 then return count(plan, k, number) end
   if op == 8 then return block(plan, k, number) end
-  return decide(plan, k, op, n, flags)
+  return decide(plan, k, op, n, number, flags)
 end
 
 answer(decide_other)

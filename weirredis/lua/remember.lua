@@ -102,7 +102,7 @@ local function decide_once(plan, k, op, n, number, flags)
 
   local reply, recorded, now
   if op == 3 then reply, recorded, now = refund(plan, k, n, number)
-  else reply, recorded, now = decide(plan, k, op, n, flags)
+  else reply, recorded, now = decide(plan, k, op, n, number, flags)
   end
   local opens = op == 0 and number > 0 and byte(reply) ~= 2
   if not recorded then return opens and reply .. describe() or reply end

@@ -72,7 +72,7 @@ local function settle(plan, k, n)
   end
   local records = actual > r.units and #free > 0
   if records then -- what take_back changed in these limits are corrections, and decide makes them.
-    decide(cut_plan(plan, byte(plan), free), k, 2, actual - r.units, 0,
+    decide(cut_plan(plan, byte(plan), free), k, 2, actual - r.units, 0, 0,
       { places = free, now = now, feels = false })
     for _, i in ipairs(free) do histories[i].head, histories[i].most = nil, nil end
   end
@@ -123,7 +123,7 @@ local function extend(plan, k, n, before)
   local further, reply = n > 0 and #free > 0, pack_units(n, now)
   local addition = { places = free, now = now, feels = true }
   if further then
-    reply = decide(cut_plan(plan, 0, free), k, 1, n, 0, addition)
+    reply = decide(cut_plan(plan, 0, free), k, 1, n, 0, 0, addition)
     local first, bound = byte(reply, 1, 2)
     if first == 2 then return reply end
     if bound > 0 then return encode('BB', first, free[bound]) .. sub(reply, 3) .. describe(r) end
@@ -131,14 +131,14 @@ local function extend(plan, k, n, before)
 
   -- Errors of the renewed holds are raised before the first write.
   local renewal, holds = cut_plan(plan, 0, places, costs), { places = places, now = now }
-  if moved > 0 then decide(renewal, k, 1, 1, 0, holds) end
+  if moved > 0 then decide(renewal, k, 1, 1, 0, 0, holds) end
   if further or moved > 0 then
     for i = 1, #histories do
       if not adds[i] then store(histories[i], now) end
     end
   end
-  if moved > 0 then decide(renewal, k, 2, 1, 0, holds) end
-  if further then reply = decide(cut_plan(plan, 0, free), k, 0, n, 0, addition) end
+  if moved > 0 then decide(renewal, k, 2, 1, 0, 0, holds) end
+  if further then reply = decide(cut_plan(plan, 0, free), k, 0, n, 0, 0, addition) end
   if n > 0 then r.units, r.at, r.newest, r.extended = r.units + n, now, n, sub(reply, 2, 46) end
   local ttl = o.number
   r.expires = now + ttl

@@ -25,13 +25,6 @@ local function see_block(block, now, felt)
   return felt and block.rest or 0
 end
 
--- advance returns an instant if it is ahead of now, but less than a second ahead of the clock (R2);
--- otherwise now.
-local function advance(now, instant)
-  if instant > now and instant - raw < 1000000 then return instant end
-  return now
-end
-
 -- The writes of limits before the last. They are made when all limits have decided.
 local queue
 

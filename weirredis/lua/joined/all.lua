@@ -203,13 +203,6 @@ local function see_block(block, now, felt)
   return felt and block.rest or 0
 end
 
--- advance returns an instant if it is ahead of now, but less than a second ahead of the clock (R2);
--- otherwise now.
-local function advance(now, instant)
-  if instant > now and instant - raw < 1000000 then return instant end
-  return now
-end
-
 -- The writes of limits before the last. They are made when all limits have decided.
 local queue
 
@@ -491,6 +484,13 @@ local function begin_blocks(plan, k, bound, states, now)
   return longest, shortest
 end
 
+-- advance returns an instant if it is ahead of now, but less than a second ahead of the clock (R2);
+-- otherwise now.
+local function advance(now, instant)
+  if instant > now and instant - raw < 1000000 then return instant end
+  return now
+end
+
 -- block blocks all histories of a request for a time from now, or until the end of a running block
 -- if that is later. A time of 0 ends the blocks.
 local function block(plan, k, length)
@@ -552,15 +552,14 @@ local function bound_units(a, b) return math.floor((2^51 - 1) / (b > a and b or 
 -- units off.
 local function count_missing(debt, rest, a, b, c)
   if debt < 0 or debt == 0 and rest == 0 then return 0 end
-  local most = bound_units(a, b)
-  local n = math.ceil((debt + rest / c) / (a + b / c))
-  if n > most then n = most end
+  local n, rate = math.ceil((debt + rest / c) / (a + b / c)), b > a and b or a + 1
+  if n * rate > 2^51 - 1 then n = bound_units(a, b) end
   while n > 0 do
     local time, part = compute_inflow(n - 1, a, b, c)
     if debt > time or debt == time and rest > part then break end
     n = n - 1
   end
-  while n < most do
+  while (n + 1) * rate <= 2^51 - 1 do
     local time, part = compute_inflow(n, a, b, c)
     if debt < time or debt == time and rest <= part then break end
     n = n + 1
@@ -598,7 +597,7 @@ local function refill(bucket, now, a, b, c)
     bucket.last, since = now, math.min(since, now)
   elseif bucket.last > -2^53 then debt = debt - (now - bucket.last)
   end
-  local ahead = math.max(since - now, 0)
+  local ahead = since > now and since - now or 0
   if debt < ahead or debt == ahead and rest == 0 then debt, rest, since = ahead, 0, now + ahead end
   if bucket.a ~= a or bucket.b ~= b or bucket.c ~= c then
     -- whole missing units stay, and the time that the next one has waited, up to a whole unit.
@@ -635,9 +634,8 @@ end
 
 -- find_waits returns the times until units fit, until the next unit is there, and until the
 -- bucket is full (R8).
-local function find_waits(bucket, units, most)
-  local debt, rest, missed, a, b, c =
-    bucket.debt, bucket.rest, bucket.units, bucket.a, bucket.b, bucket.c
+local function find_waits(bucket, units, most, a, b, c)
+  local debt, rest, missed = bucket.debt, bucket.rest, bucket.units
   local fits, next, empty = 0, 0, 0
   if units <= most and units > most - missed then
     fits = exceeds(debt, rest, compute_inflow(most - units, a, b, c))
@@ -647,7 +645,7 @@ local function find_waits(bucket, units, most)
     if units + missed ~= most + 1 then
       next = exceeds(debt, rest, compute_inflow(missed - 1, a, b, c))
     end
-    empty = exceeds(debt, rest, 0, 0)
+    empty = rest > 0 and debt + 1 or debt
   end
   return fits, next, empty
 end
@@ -689,7 +687,7 @@ end
 -- instant is outside of the window of a Period. A settlement and an extension decide a part of
 -- the limits of a request: part.places has their numbers, part.now the instant, and part.feels
 -- whether blocks count.
-local function decide(plan, k, op, n, flags, part)
+local function decide(plan, k, op, n, _, flags, part)
   local mode, count, form = byte(plan, 1, 3)
   local plain, stated, felt = form % 2 == 1, flags % 2 == 1, not part or part.feels
   local may_begin = form > 1 and n > 0 and (op == 0 or op == 9)
@@ -716,14 +714,16 @@ local function decide(plan, k, op, n, flags, part)
         now, again = block.begin, i > 1
       end
       local cut, mark = now - window, now
-      if not plain then cut, mark = find_marks(now, kind, window, a, b) end
+      if not plain and not bucket then cut, mark = find_marks(now, kind, window, a, b) end
       if not cut then
         local latest = now
         for j = i + 1, part and 0 or count do -- a history behind it may be ahead.
           current = k + j
           local head, behind = read_header(KEYS[current])
-          if behind then latest = advance(latest, behind.begin) end
-          if head and #head > 7 then latest = advance(latest, (decode('>I7', head, 2))) end
+          local begin = behind and behind.begin or raw
+          local newest = head and #head > 7 and decode('>I7', head, 2) or raw
+          if begin > latest and begin - raw < 1000000 then latest = begin end
+          if newest > latest and newest - raw < 1000000 then latest = newest end
         end
         if latest == now then return encode('>BI7', 2, now) end
         now, again = latest, true
@@ -815,7 +815,7 @@ local function decide(plan, k, op, n, flags, part)
       -- counts, and until the interval is over.
       local left, fits, next, empty, pause = most - units, 0, 0, 0, 0
       if interval > 0 then pause = math.max(0, last - now + interval) end
-      if bucket then fits, next, empty = find_waits(bucket, wanted, most)
+      if bucket then fits, next, empty = find_waits(bucket, wanted, most, a, b, c)
       elseif units > 0 then
         next, empty = first - cut, newest - cut
         local need = wanted - left
@@ -1268,7 +1268,7 @@ local function decide_once(plan, k, op, n, number, flags)
 
   local reply, recorded, now
   if op == 3 then reply, recorded, now = refund(plan, k, n, number)
-  else reply, recorded, now = decide(plan, k, op, n, flags)
+  else reply, recorded, now = decide(plan, k, op, n, number, flags)
   end
   local opens = op == 0 and number > 0 and byte(reply) ~= 2
   if not recorded then return opens and reply .. describe() or reply end
@@ -1364,7 +1364,7 @@ local function settle(plan, k, n)
   end
   local records = actual > r.units and #free > 0
   if records then -- what take_back changed in these limits are corrections, and decide makes them.
-    decide(cut_plan(plan, byte(plan), free), k, 2, actual - r.units, 0,
+    decide(cut_plan(plan, byte(plan), free), k, 2, actual - r.units, 0, 0,
       { places = free, now = now, feels = false })
     for _, i in ipairs(free) do histories[i].head, histories[i].most = nil, nil end
   end
@@ -1415,7 +1415,7 @@ local function extend(plan, k, n, before)
   local further, reply = n > 0 and #free > 0, pack_units(n, now)
   local addition = { places = free, now = now, feels = true }
   if further then
-    reply = decide(cut_plan(plan, 0, free), k, 1, n, 0, addition)
+    reply = decide(cut_plan(plan, 0, free), k, 1, n, 0, 0, addition)
     local first, bound = byte(reply, 1, 2)
     if first == 2 then return reply end
     if bound > 0 then return encode('BB', first, free[bound]) .. sub(reply, 3) .. describe(r) end
@@ -1423,14 +1423,14 @@ local function extend(plan, k, n, before)
 
   -- Errors of the renewed holds are raised before the first write.
   local renewal, holds = cut_plan(plan, 0, places, costs), { places = places, now = now }
-  if moved > 0 then decide(renewal, k, 1, 1, 0, holds) end
+  if moved > 0 then decide(renewal, k, 1, 1, 0, 0, holds) end
   if further or moved > 0 then
     for i = 1, #histories do
       if not adds[i] then store(histories[i], now) end
     end
   end
-  if moved > 0 then decide(renewal, k, 2, 1, 0, holds) end
-  if further then reply = decide(cut_plan(plan, 0, free), k, 0, n, 0, addition) end
+  if moved > 0 then decide(renewal, k, 2, 1, 0, 0, holds) end
+  if further then reply = decide(cut_plan(plan, 0, free), k, 0, n, 0, 0, addition) end
   if n > 0 then r.units, r.at, r.newest, r.extended = r.units + n, now, n, sub(reply, 2, 46) end
   local ttl = o.number
   r.expires = now + ttl
@@ -1439,8 +1439,8 @@ local function extend(plan, k, n, before)
   return reply .. describe(r)
 end
 
--- Decides the requests that plain.lua leaves, each by the function of its operation. A script has
--- only those that the requests of its calls need.
+-- Decides each request by the function of its operation. The script operations has only decide and
+-- decide_once.
 
 local function decide_other(plan, k, op, n, number, flags)
   if op == 6 then return settle(plan, k, n) end
@@ -1449,7 +1449,7 @@ local function decide_other(plan, k, op, n, number, flags)
   if op == 3 then return refund(plan, k, n, number) end
   if op == 4 then return count(plan, k, number) end
   if op == 8 then return block(plan, k, number) end
-  return decide(plan, k, op, n, flags)
+  return decide(plan, k, op, n, number, flags)
 end
 
 answer(decide_other)

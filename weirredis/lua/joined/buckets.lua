@@ -166,13 +166,6 @@ local function see_block(block, now, felt)
   return felt and block.rest or 0
 end
 
--- advance returns an instant if it is ahead of now, but less than a second ahead of the clock (R2);
--- otherwise now.
-local function advance(now, instant)
-  if instant > now and instant - raw < 1000000 then return instant end
-  return now
-end
-
 -- The writes of limits before the last. They are made when all limits have decided.
 local queue
 
@@ -210,79 +203,6 @@ local function write(waits, key, head, chunks, ttl, block)
   end
 end
 
--- Begins and ends blocks (R20). layout.lua has their layout.
-
--- begin_blocks begins the blocks of a denial at now: that of the binding limit, or of joined calls
--- those of the limits that denied each of them. states are those of decide; a limit that begins its
--- block has that in its state, too. The blocks wait with the other writes. It returns the lengths
--- of the longest and of the shortest block, or nil if none begins.
-local function begin_blocks(plan, k, bound, states, now)
-  local count = byte(plan, 2)
-  local longest, shortest
-
-  local function begin(i)
-    local length = decode('>I6', plan, 49 * count + 6 * i + 5)
-    if length == 0 then return end
-    longest, shortest = math.max(longest or 0, length), math.min(shortest or length, length)
-    local state = states[i]
-    state.fits, state.rest = math.max(state.fits, length), length
-    state.next, state.empty = math.max(state.next, length), math.max(state.empty, length)
-    local key, write = KEYS[k + i], nil
-    queue = queue or {}
-    for j = 1, #queue do
-      if queue[j][1] == key then write = queue[j] end
-    end
-    if not write then
-      write = { key, read_header(key) or '' }
-      queue[#queue + 1] = write
-    end
-    write[5] = { begin = now, length = length, rest = length, ends = now + length }
-  end
-
-  local place = 55 * count + 11
-  if place > #plan then begin(bound) end
-  while place <= #plan do
-    local size, denier = byte(plan, place), nil
-    for j = place + 1, place + size do
-      local i = byte(plan, j)
-      local state = states[i]
-      if state.denies and (not denier or state.fits > states[denier].fits) then denier = i end
-    end
-    if denier then begin(denier) end
-    place = place + size + 1
-  end
-  return longest, shortest
-end
-
--- block blocks all histories of a request for a time from now, or until the end of a running block
--- if that is later. A time of 0 ends the blocks.
-local function block(plan, k, length)
-  local count, longest = byte(plan, 2), 0
-  local now, heads, blocks = raw, {}, {}
-  for i = 1, count do
-    current = k + i
-    heads[i], blocks[i] = read_header(KEYS[current])
-    local form = heads[i] and byte(heads[i]) or 1
-    if form > 3 then error('weir:state version ' .. form, 0) end
-    if blocks[i] then now = advance(now, blocks[i].begin) end
-    if heads[i] and #heads[i] > 7 then now = advance(now, (decode('>I7', heads[i], 2))) end
-  end
-  for i = 1, count do
-    local key, was, head = KEYS[k + i], blocks[i], heads[i]
-    if length > 0 then
-      local rest = math.max(length, was and see_block(was, now, true) or 0)
-      write(false, key, head or '', nil, nil,
-        { begin = now, length = rest, rest = rest, ends = now + rest })
-      longest = math.max(longest, rest)
-    elseif was and head then write(false, key, head)
-    elseif was then
-      call('HDEL', key, 'h')
-      current = -1
-    end
-  end
-  return encode('>BBI7i8I7i8I7I7I7', length > 0 and 4 or 0, 0, 0, 0, now, 0, longest, 0, longest)
-end
-
 -- A bucket (R16): units flow in at a rate of one in every a + b/c microseconds.
 --
 -- Field h of its hash is 3 B, last I7, promised I6, debt I7, rest I7, since I7, a I7, b I7, c I7:
@@ -315,15 +235,14 @@ local function bound_units(a, b) return math.floor((2^51 - 1) / (b > a and b or 
 -- units off.
 local function count_missing(debt, rest, a, b, c)
   if debt < 0 or debt == 0 and rest == 0 then return 0 end
-  local most = bound_units(a, b)
-  local n = math.ceil((debt + rest / c) / (a + b / c))
-  if n > most then n = most end
+  local n, rate = math.ceil((debt + rest / c) / (a + b / c)), b > a and b or a + 1
+  if n * rate > 2^51 - 1 then n = bound_units(a, b) end
   while n > 0 do
     local time, part = compute_inflow(n - 1, a, b, c)
     if debt > time or debt == time and rest > part then break end
     n = n - 1
   end
-  while n < most do
+  while (n + 1) * rate <= 2^51 - 1 do
     local time, part = compute_inflow(n, a, b, c)
     if debt < time or debt == time and rest <= part then break end
     n = n + 1
@@ -361,7 +280,7 @@ local function refill(bucket, now, a, b, c)
     bucket.last, since = now, math.min(since, now)
   elseif bucket.last > -2^53 then debt = debt - (now - bucket.last)
   end
-  local ahead = math.max(since - now, 0)
+  local ahead = since > now and since - now or 0
   if debt < ahead or debt == ahead and rest == 0 then debt, rest, since = ahead, 0, now + ahead end
   if bucket.a ~= a or bucket.b ~= b or bucket.c ~= c then
     -- whole missing units stay, and the time that the next one has waited, up to a whole unit.
@@ -398,9 +317,8 @@ end
 
 -- find_waits returns the times until units fit, until the next unit is there, and until the
 -- bucket is full (R8).
-local function find_waits(bucket, units, most)
-  local debt, rest, missed, a, b, c =
-    bucket.debt, bucket.rest, bucket.units, bucket.a, bucket.b, bucket.c
+local function find_waits(bucket, units, most, a, b, c)
+  local debt, rest, missed = bucket.debt, bucket.rest, bucket.units
   local fits, next, empty = 0, 0, 0
   if units <= most and units > most - missed then
     fits = exceeds(debt, rest, compute_inflow(most - units, a, b, c))
@@ -410,7 +328,7 @@ local function find_waits(bucket, units, most)
     if units + missed ~= most + 1 then
       next = exceeds(debt, rest, compute_inflow(missed - 1, a, b, c))
     end
-    empty = exceeds(debt, rest, 0, 0)
+    empty = rest > 0 and debt + 1 or debt
   end
   return fits, next, empty
 end
@@ -452,7 +370,7 @@ end
 -- instant is outside of the window of a Period. A settlement and an extension decide a part of
 -- the limits of a request: part.places has their numbers, part.now the instant, and part.feels
 -- whether blocks count.
-local function decide(plan, k, op, n, flags, part)
+local function decide(plan, k, op, n, _, flags, part)
   local mode, count, form = byte(plan, 1, 3)
   local plain, stated, felt = form % 2 == 1, flags % 2 == 1, not part or part.feels
   local may_begin = form > 1 and n > 0 and (op == 0 or op == 9)
@@ -479,14 +397,16 @@ local function decide(plan, k, op, n, flags, part)
         now, again = block.begin, i > 1
       end
       local cut, mark = now - window, now
-      if not plain then cut, mark = find_marks(now, kind, window, a, b) end
+      if not plain and not bucket then cut, mark = find_marks(now, kind, window, a, b) end
       if not cut then
         local latest = now
         for j = i + 1, part and 0 or count do -- a history behind it may be ahead.
           current = k + j
           local head, behind = read_header(KEYS[current])
-          if behind then latest = advance(latest, behind.begin) end
-          if head and #head > 7 then latest = advance(latest, (decode('>I7', head, 2))) end
+          local begin = behind and behind.begin or raw
+          local newest = head and #head > 7 and decode('>I7', head, 2) or raw
+          if begin > latest and begin - raw < 1000000 then latest = begin end
+          if newest > latest and newest - raw < 1000000 then latest = newest end
         end
         if latest == now then return encode('>BI7', 2, now) end
         now, again = latest, true
@@ -578,7 +498,7 @@ local function decide(plan, k, op, n, flags, part)
       -- counts, and until the interval is over.
       local left, fits, next, empty, pause = most - units, 0, 0, 0, 0
       if interval > 0 then pause = math.max(0, last - now + interval) end
-      if bucket then fits, next, empty = find_waits(bucket, wanted, most)
+      if bucket then fits, next, empty = find_waits(bucket, wanted, most, a, b, c)
       elseif units > 0 then
         next, empty = first - cut, newest - cut
         local need = wanted - left
@@ -667,18 +587,7 @@ local function decide(plan, k, op, n, flags, part)
   return reply, op ~= 1 and (mode == 2 and not blocked or granted > 0), now
 end
 
--- Decides the requests that plain.lua leaves, each by the function of its operation. A script has
--- only those that the requests of its calls need.
-
-local function decide_other(plan, k, op, n, number, flags)
-  if op == 6 then return settle(plan, k, n) end
-  if op == 7 then return extend(plan, k, n, number) end
-  if flags > 1 then return decide_once(plan, k, op, n, number, flags) end
-  if op == 3 then return refund(plan, k, n, number) end
-  if op == 4 then return count(plan, k, number) end
-  if op == 8 then return block(plan, k, number) end
-  return decide(plan, k, op, n, flags)
-end
-
-answer(decide_other)
+-- Decides the requests of a script that has only attempts, peeks, probes and records: those that
+-- plain.lua leaves, or all.
+answer(decide)
 return table.concat(replies)

@@ -203,13 +203,6 @@ local function see_block(block, now, felt)
   return felt and block.rest or 0
 end
 
--- advance returns an instant if it is ahead of now, but less than a second ahead of the clock (R2);
--- otherwise now.
-local function advance(now, instant)
-  if instant > now and instant - raw < 1000000 then return instant end
-  return now
-end
-
 -- The writes of limits before the last. They are made when all limits have decided.
 local queue
 
@@ -491,6 +484,13 @@ local function begin_blocks(plan, k, bound, states, now)
   return longest, shortest
 end
 
+-- advance returns an instant if it is ahead of now, but less than a second ahead of the clock (R2);
+-- otherwise now.
+local function advance(now, instant)
+  if instant > now and instant - raw < 1000000 then return instant end
+  return now
+end
+
 -- block blocks all histories of a request for a time from now, or until the end of a running block
 -- if that is later. A time of 0 ends the blocks.
 local function block(plan, k, length)
@@ -545,7 +545,7 @@ end
 -- instant is outside of the window of a Period. A settlement and an extension decide a part of
 -- the limits of a request: part.places has their numbers, part.now the instant, and part.feels
 -- whether blocks count.
-local function decide(plan, k, op, n, flags, part)
+local function decide(plan, k, op, n, _, flags, part)
   local mode, count, form = byte(plan, 1, 3)
   local plain, stated, felt = form % 2 == 1, flags % 2 == 1, not part or part.feels
   local may_begin = form > 1 and n > 0 and (op == 0 or op == 9)
@@ -572,14 +572,16 @@ local function decide(plan, k, op, n, flags, part)
         now, again = block.begin, i > 1
       end
       local cut, mark = now - window, now
-      if not plain then cut, mark = find_marks(now, kind, window, a, b) end
+      if not plain and not bucket then cut, mark = find_marks(now, kind, window, a, b) end
       if not cut then
         local latest = now
         for j = i + 1, part and 0 or count do -- a history behind it may be ahead.
           current = k + j
           local head, behind = read_header(KEYS[current])
-          if behind then latest = advance(latest, behind.begin) end
-          if head and #head > 7 then latest = advance(latest, (decode('>I7', head, 2))) end
+          local begin = behind and behind.begin or raw
+          local newest = head and #head > 7 and decode('>I7', head, 2) or raw
+          if begin > latest and begin - raw < 1000000 then latest = begin end
+          if newest > latest and newest - raw < 1000000 then latest = newest end
         end
         if latest == now then return encode('>BI7', 2, now) end
         now, again = latest, true
@@ -671,7 +673,7 @@ local function decide(plan, k, op, n, flags, part)
       -- counts, and until the interval is over.
       local left, fits, next, empty, pause = most - units, 0, 0, 0, 0
       if interval > 0 then pause = math.max(0, last - now + interval) end
-      if bucket then fits, next, empty = find_waits(bucket, wanted, most)
+      if bucket then fits, next, empty = find_waits(bucket, wanted, most, a, b, c)
       elseif units > 0 then
         next, empty = first - cut, newest - cut
         local need = wanted - left
@@ -864,7 +866,7 @@ local function decide_once(plan, k, op, n, number, flags)
 
   local reply, recorded, now
   if op == 3 then reply, recorded, now = refund(plan, k, n, number)
-  else reply, recorded, now = decide(plan, k, op, n, flags)
+  else reply, recorded, now = decide(plan, k, op, n, number, flags)
   end
   local opens = op == 0 and number > 0 and byte(reply) ~= 2
   if not recorded then return opens and reply .. describe() or reply end
@@ -886,8 +888,8 @@ local function decide_once(plan, k, op, n, number, flags)
   return opens and reply .. describe(o.reservation) or reply
 end
 
--- Decides the requests that plain.lua leaves, each by the function of its operation. A script has
--- only those that the requests of its calls need.
+-- Decides each request by the function of its operation. The script operations has only decide and
+-- decide_once.
 
 local function decide_other(plan, k, op, n, number, flags)
   if op == 6 then return settle(plan, k, n) end
@@ -896,7 +898,7 @@ local function decide_other(plan, k, op, n, number, flags)
   if op == 3 then return refund(plan, k, n, number) end
   if op == 4 then return count(plan, k, number) end
   if op == 8 then return block(plan, k, number) end
-  return decide(plan, k, op, n, flags)
+  return decide(plan, k, op, n, number, flags)
 end
 
 answer(decide_other)
