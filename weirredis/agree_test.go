@@ -275,3 +275,17 @@ func TestWindowsFollowTheHistoryAhead(t *testing.T) {
 	d.at -= 500_000
 	d.same(t, engine.Call{N: 1})
 }
+
+// TestWaitsOfSomeUnitsPassChunks: an attempt of some units waits for entries behind the oldest
+// chunk, denied and granted (R8).
+func TestWaitsOfSomeUnitsPassChunks(t *testing.T) {
+	e := newEngine(t, redisConn(t), weirredis.WithChunks(9), weirredis.DenialCacheTTL(0))
+	d := newDuel(t, e, weir.AllOrNothing, perUser(60, time.Hour))
+	for range 40 {
+		d.at += time.Minute.Microseconds()
+		d.same(t, engine.Call{N: 1})
+	}
+	d.same(t, engine.Call{N: 30})
+	d.at += time.Minute.Microseconds()
+	d.same(t, engine.Call{N: 20})
+}
