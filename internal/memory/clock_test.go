@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
 // A call that waits for a shard's lock decides after the calls that held it meanwhile. Those
@@ -213,7 +214,7 @@ func TestSweepWithoutNewKeys(t *testing.T) {
 			granted(l.At(at).Allow(K(fmt.Sprint(i))))(t)
 		}
 		at = at.Add(62 * time.Minute)
-		for range 400 {
+		for range race.Fewer(400) {
 			for i := range busy {
 				at = at.Add(time.Microsecond)
 				l.At(at).Allow(K(fmt.Sprint(i)))

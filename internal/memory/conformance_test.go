@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/spec"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/weirtest"
+	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
 // TestMemoryConformance checks the memory engine against all rules.
@@ -66,7 +67,7 @@ func (a applied) Append(changes []memory.Change) {
 // correction of the clock, and the journal has the same.
 func TestLimitsThatAreOnlyRead(t *testing.T) {
 	const second = 1_000_000
-	for seed := range uint64(200) {
+	for seed := range uint64(race.Fewer(200)) {
 		r := rand.New(rand.NewPCG(seed, 14))
 		limits := func() (all []engine.Limit) {
 			r := rand.New(rand.NewPCG(seed, 15))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
 // TestLogAndMetricsHoldNoKeys: the log and the metrics hold no key. If the operator
@@ -40,7 +41,7 @@ func TestSketchesOfAllPoliciesAreBounded(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for policies, slots := range map[int]int{1: 512, 195: 512, 1000: 96, 10_000: 32} {
 		sketch := s.observer.NewSketch(policies)
-		for i := range 100_000 {
+		for i := range race.Fewer(100_000) {
 			sketch.Add(weir.K(strconv.Itoa(i)), 1)
 		}
 		if n := len(sketch.Top(1000, time.UnixMicro(1)).Top); n > slots+8 || n < slots-8 {
