@@ -105,6 +105,9 @@ var assembled = []string{module + "/internal/keytable", module + "/internal/memo
 // imports: benchmarks, and tests in a browser.
 var apart = []string{"bench", "cmd/weir/internal/report/browsertest"}
 
+// light links each test program without debugging information, in less than half the time.
+const light = "-ldflags=-w"
+
 // racedLater are the packages that import sync and that only `make check` runs with the race
 // detector, because their tests cost five times as much under it:
 //   - cmd/weir has flags and commands. The packages of the service are raced by their own tests.
@@ -126,10 +129,9 @@ func stepsOf(tier string) ([]step, error) {
 	var steps []step
 	switch tier {
 	case "quick":
-		// Without debugging information each test program is linked in less than half the time.
-		steps = []step{{[]string{"-short", "-ldflags=-w"}, patterns(all), nil}}
+		steps = []step{{[]string{"-short", light}, patterns(all), nil}}
 	case "test":
-		steps = []step{{race, raced, nil}, {nil, others, nil}}
+		steps = []step{{[]string{"-race", light}, raced, nil}, {[]string{light}, others, nil}}
 	case "check":
 		const faults = module + "/cmd/weir/internal/faulttest"
 		most := slices.DeleteFunc(slices.Concat(raced, others), func(pkg string) bool { return pkg == faults || pkg == browser })
