@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/internal/memory"
 	"github.com/weirlimit/weir/internal/spec"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/weirtest"
 	"github.com/weirlimit/weir/internal/testkit/race"
+	"github.com/weirlimit/weir/weirtest"
 )
 
 // TestMemoryConformance checks the memory engine against all rules.
