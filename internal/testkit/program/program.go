@@ -28,12 +28,15 @@ const folder = "bin/test"
 func Path(t testing.TB) string {
 	t.Helper()
 	needs.Program(t, "make")
-	path, err := buildOnce()
+	path, err := Build()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
+
+// Build returns the path of weir for a program that is no test.
+func Build() (string, error) { return buildOnce() }
 
 var buildOnce = sync.OnceValues(build)
 
