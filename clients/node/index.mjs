@@ -1,0 +1,3 @@
+import weirlimit from './index.js'
+
+export const { Weir, WeirError, Limiter, Reservation } = weirlimit

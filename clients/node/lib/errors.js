@@ -1,0 +1,39 @@
+'use strict'
+
+// WeirError is a call without a decision. A denial is no error. Its kind is one of:
+//
+//   input        the call is wrong: by this package before it was sent, or by the server
+//   auth         the token is missing or wrong
+//   unavailable  no decision: no answer in time, or the server could not decide
+//   settled      the reservation was settled before, with other units
+//   expired      the reservation is unknown or has expired, or its hold has ended
+//   protocol     the answer is none of weir: another server, or another version
+//
+// Nothing was charged, except that of an unavailable call the outcome is unknown.
+class WeirError extends Error {
+  constructor(kind, message, options) {
+    super(message, options)
+    this.name = 'WeirError'
+    this.kind = kind
+    this.code = 'WEIR_' + kind.toUpperCase()
+  }
+}
+
+const inputError = (message) => new WeirError('input', message)
+const unavailable = (message, cause) => new WeirError('unavailable', message, { cause })
+const protocolError = (message, cause) => new WeirError('protocol', message, { cause })
+
+// authError words the errors of both fronts alike.
+function authError(hasToken) {
+  const problem = hasToken ? 'the token is wrong' : 'weir requires a token'
+  const next = 'pass the text of the file that weir serve --token-file names'
+  return new WeirError('auth', `${problem}; ${next}`)
+}
+
+// clip returns a text for an error, shortened.
+function clip(text) {
+  text = String(text)
+  return JSON.stringify(text.length > 60 ? text.slice(0, 60) + '…' : text)
+}
+
+module.exports = { WeirError, inputError, unavailable, protocolError, authError, clip }

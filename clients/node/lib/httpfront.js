@@ -1,0 +1,201 @@
+'use strict'
+
+const http = require('node:http')
+const https = require('node:https')
+const { Decision, fromWire } = require('./decision')
+const { WeirError, unavailable, protocolError, authError, clip } = require('./errors')
+
+// A HttpFront makes calls over HTTP, where the listener for Redis clients is not open. A call costs
+// several times as much. docs/http-api.md describes the calls.
+class HttpFront {
+  constructor(address, options) {
+    this.address = address
+    this.token = options.token
+    this.tls = options.tls
+    const library = address.tls ? https : http
+    this.request = library.request
+    this.agent = new library.Agent({ keepAlive: true, maxSockets: options.maxSockets, ...(address.tls ? this.tls : {}) })
+  }
+
+  // send makes a call and calls done with an error or the answer, once. It returns an entry for
+  // abandon.
+  send(call, done) {
+    const [method, path, body] = requestOf(call)
+    const headers = {}
+    if (body !== undefined) {
+      headers['Content-Type'] = 'application/json'
+      headers['Content-Length'] = Buffer.byteLength(body)
+    }
+    if (this.token !== undefined) headers.Authorization = `Bearer ${this.token}`
+    const { host, port } = this.address
+    let open = true
+    const end = (err, answer) => {
+      if (!open) return
+      open = false
+      done(err, answer)
+    }
+    const request = this.request({ agent: this.agent, host, port, method, path, headers, ...(this.address.tls ? this.tls : {}) }, (response) => {
+      let text = ''
+      response.setEncoding('utf8')
+      response.on('data', (piece) => { text += piece })
+      response.on('end', () => this.receive(call, response, text, end))
+      response.on('error', (err) => end(this.lost(err)))
+      response.on('aborted', () => end(unavailable(`${this.address.shown} closed the connection`)))
+    })
+    request.on('error', (err) => end(this.lost(err)))
+    request.end(body)
+    return { request, silence: () => { open = false } }
+  }
+
+  abandon(entry) {
+    entry.silence()
+    entry.request.destroy()
+  }
+
+  close() {
+    this.agent.destroy()
+  }
+
+  receive(call, response, text, end) {
+    const { statusCode } = response
+    let body
+    try {
+      body = JSON.parse(text)
+    } catch {
+      // A proxy answers 502, 503 and 504 with a page of its own while weir is away.
+      if (statusCode >= 502) return end(unavailable(`${this.address.shown} answers with status ${statusCode}`))
+      return end(this.none(`${statusCode} ${clip(text)}`))
+    }
+    if (statusCode === 200 || (statusCode === 429 && call.verb === 'extend')) {
+      const answer = answerOf(call, body)
+      return answer ? end(undefined, answer) : end(this.none(clip(text)))
+    }
+    end(this.errorOf(statusCode, body, text))
+  }
+
+  // errorOf returns the error for a status.
+  errorOf(status, body, text) {
+    const detail = body?.detail
+    if (typeof detail !== 'string') return this.none(`${status} ${clip(text)}`)
+    switch (status) {
+      case 400:
+        return new WeirError('input', detail)
+      case 404:
+        return detail.includes('no policy') ? new WeirError('input', detail) : this.none(clip(detail))
+      case 401:
+        return authError(this.token !== undefined)
+      case 403:
+        return new WeirError('auth', detail)
+      case 409:
+        return new WeirError('settled', detail)
+      case 410:
+        return new WeirError('expired', detail)
+    }
+    return status >= 500 ? unavailable(detail) : this.none(`${status} ${clip(detail)}`)
+  }
+
+  // lost returns the error of a connection. Answers that are no HTTP, and those of TLS, are no
+  // outage: a retry would not help, and whenDown must not hide them.
+  lost(err) {
+    const code = String(err.code ?? '')
+    if (code.startsWith('HPE_')) return this.none(`an answer that is not HTTP (${code})`, err)
+    if (/^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|EPROTO)/.test(code)) {
+      const next = code === 'EPROTO' || code.startsWith('ERR_SSL_')
+        ? 'write redis:// or http:// for a listener without TLS'
+        : 'pass its authority as tls: { ca }'
+      return protocolError(`no TLS connection to ${this.address.shown} (${code}: ${err.message}); ${next}`, err)
+    }
+    return unavailable(`no connection to ${this.address.shown}: ${err.message || code}`, err)
+  }
+
+  none(text, cause) {
+    return protocolError(`${text} of ${this.address.shown} is no answer of weir; ` +
+      'give the address of weir serve --listen, of the version of this package', cause)
+  }
+}
+
+// requestOf returns the method, the path and the body of a call.
+function requestOf(call) {
+  if (call.verb === 'reset') {
+    const query = new URLSearchParams()
+    for (const name in call.key) query.append(name === 'limit' || name === 'limits' ? `key.${name}` : name, call.key[name])
+    for (const name of call.only ?? []) query.append('limit', name)
+    for (const text of call.limits ?? []) query.append('limits', text)
+    return ['DELETE', `/v1/keys/${encodeURIComponent(call.policy)}?${query}`]
+  }
+  const body = call.reservation === undefined ? { policy: call.policy || undefined, key: call.key } : { reservation: call.reservation }
+  if (call.limits) body.limits = call.limits
+  if (call.only) body.limit_names = call.only
+  if (call.at !== undefined) body.granted_at_us = call.at
+  if (call.forMs !== undefined) body.for_ms = call.forMs
+  if (call.n !== undefined) body.n = call.n
+  if (call.actual !== undefined) body.actual = call.actual
+  if (call.reserved !== undefined) body.reserved = call.reserved
+  if (call.ttlMs !== undefined) body.ttl_ms = call.ttlMs
+  if (call.maxWaitMs !== undefined) body.max_wait_ms = call.maxWaitMs
+  if (call.id !== undefined) body.id = call.id
+  return ['POST', `/v1/${call.verb}`, JSON.stringify(body)]
+}
+
+// answerOf returns the answer in a body, or undefined if it is none of weir.
+function answerOf(call, body) {
+  switch (call.verb) {
+    case 'check':
+    case 'peek':
+    case 'reserve':
+      return typeof body?.allowed === 'boolean' && typeof body.remaining === 'number' ? decisionOf(body) : undefined
+    case 'extend':
+      return extensionOf(body)
+    case 'refund':
+      return typeof body?.refunded === 'number' ? { refunded: body.refunded } : undefined
+    case 'reset':
+      return Array.isArray(body?.reset) ? { reset: body.reset, kept: body.kept } : undefined
+    case 'block':
+      return Array.isArray(body?.limits) ? { limits: body.limits, blockedUntil: micros(body.blocked_until) } : undefined
+    default: { // settle, release
+      const { reserved, actual, refunded, recorded } = body ?? {}
+      return typeof reserved === 'number' ? { reserved, actual, refunded, recorded } : undefined
+    }
+  }
+}
+
+function decisionOf(body) {
+  const d = new Decision()
+  d.allowed = body.allowed
+  d.granted = body.granted
+  d.remaining = body.remaining
+  d.retryAfterMs = fromWire(body.retry_after_ms)
+  d.resetAfterMs = fromWire(body.reset_after_ms)
+  d.startAfterMs = fromWire(body.start_after_ms ?? 0)
+  d.limit = body.limit
+  d.at = micros(body.at)
+  d.degraded = body.degraded === true
+  d.cached = body.cached === true
+  d.replayed = body.replayed === true
+  if (body.reservation !== undefined) d.reservation = body.reservation
+  if (body.expires_at !== undefined) d.expiresAt = micros(body.expires_at)
+  if (body.held_until !== undefined) d.heldUntil = micros(body.held_until)
+  return d
+}
+
+// extensionOf returns the decision on an extension. The answer to a granted one has no decision.
+function extensionOf(body) {
+  if (typeof body?.allowed === 'boolean') return decisionOf(body)
+  if (typeof body?.reserved !== 'number') return undefined
+  const d = new Decision()
+  d.allowed = true
+  d.units = body.reserved
+  d.expiresAt = micros(body.expires_at)
+  if (body.held_until !== undefined) d.heldUntil = micros(body.held_until)
+  return d
+}
+
+// micros returns an instant such as 2026-11-20T13:07:31.000005Z in microseconds since 1970. A Date has
+// milliseconds only.
+function micros(text) {
+  if (typeof text !== 'string') return 0
+  const [seconds, fraction = ''] = text.replace(/Z$/, '').split('.')
+  return Date.parse(seconds + 'Z') * 1000 + Number(fraction.padEnd(6, '0'))
+}
+
+module.exports = { HttpFront }

@@ -1,0 +1,115 @@
+'use strict'
+
+const { randomUUID } = require('node:crypto')
+const { withoutWeir } = require('./decision')
+const { MAX_MILLIS, MAX_UNITS, checkID, checkKey, checkNumber, checkUnits } = require('./input')
+const { Reservation } = require('./reservation')
+
+const noKey = Object.freeze({})
+const noOptions = Object.freeze({})
+
+// A Limiter makes the calls of one policy. The key of a call has a value for each dimension, such as
+// { user: 'ann' }.
+class Limiter {
+  constructor(weir, name, limits) {
+    this.weir = weir
+    this.name = name
+    this.limits = limits
+  }
+
+  // take attempts n units, by default 1, and charges them if they fit. A repeated call with the same
+  // id is charged once.
+  async take(key = noKey, { n, id } = noOptions) {
+    const problem = checkKey(key) ?? checkUnits(n) ?? checkID(id)
+    if (problem) throw problem
+    const call = this.of('check', key)
+    call.n = n
+    call.id = this.idFor(id)
+    return this.decide(call)
+  }
+
+  // peek returns the decision that take would get now, and changes nothing.
+  async peek(key = noKey, { n } = noOptions) {
+    const problem = checkKey(key) ?? checkUnits(n)
+    if (problem) throw problem
+    const call = this.of('peek', key)
+    call.n = n
+    return this.decide(call)
+  }
+
+  // refund takes back n units, by default 1, of a grant: its decision, or the `at` of that. It returns
+  // how many were taken back: less than n if fewer were granted then, or if some have left the window.
+  async refund(key, grant, { n, id } = noOptions) {
+    const at = typeof grant === 'object' && grant !== null ? grant.at : grant
+    const problem = checkKey(key) ?? checkNumber('the instant of the grant', at ?? NaN, 1, 2 ** 53 - 1) ?? checkUnits(n) ?? checkID(id)
+    if (problem) throw problem
+    const call = this.of('refund', key)
+    call.at = at
+    call.n = n
+    call.id = this.idFor(id)
+    return (await this.weir.call(call)).refunded
+  }
+
+  // reset forgets the histories of a key, in the limits that count by every dimension or in those named
+  // by `limits`. It returns the names of the limits that were reset and kept.
+  async reset(key = noKey, { limits } = noOptions) {
+    const problem = checkKey(key)
+    if (problem) throw problem
+    const call = this.of('reset', key)
+    call.only = limits
+    return this.weir.call(call)
+  }
+
+  // block denies a key for so many milliseconds; 0 ends the block.
+  async block(key, ms, { limits } = noOptions) {
+    const problem = checkKey(key) ?? checkNumber('the time of a block', ms ?? NaN, 0, MAX_MILLIS)
+    if (problem) throw problem
+    const call = this.of('block', key)
+    call.forMs = ms
+    call.only = limits
+    return this.weir.call(call)
+  }
+
+  // reserve attempts an estimate that is settled later with the real use. The reservation holds the decision;
+  // one that is not allowed needs no settlement.
+  async reserve(key = noKey, { n, ttlMs, id } = noOptions) {
+    const problem = checkKey(key) ?? checkUnits(n) ?? checkNumber('ttlMs', ttlMs, 1, MAX_UNITS) ?? checkID(id)
+    if (problem) throw problem
+    const call = this.of('reserve', key)
+    call.n = n
+    call.ttlMs = ttlMs
+    call.id = id ?? randomUUID() // whoever can guess an id can settle it
+    return Reservation.opened(this.weir, await this.decide(call))
+  }
+
+  // of returns a call of this policy.
+  of(verb, key) {
+    return {
+      verb,
+      policy: this.name,
+      limits: this.limits,
+      key,
+      n: undefined,
+      id: undefined,
+    }
+  }
+
+  // idFor returns the idempotency key of a call: that of the program, or one of its own, so that a retry is
+  // charged once. A call that is never retried needs none, which saves memory of weir.
+  idFor(id) {
+    if (id !== undefined || this.weir.options.retries === 0) return id
+    return this.weir.newID()
+  }
+
+  // decide makes an attempt. Without an answer whenDown decides.
+  async decide(call) {
+    try {
+      return await this.weir.call(call)
+    } catch (err) {
+      if (err.kind !== 'unavailable') throw err
+      return withoutWeir(this.weir.options.whenDown === 'allow', call.n ?? 1, err)
+    }
+  }
+}
+
+module.exports = { Limiter }

@@ -1,0 +1,122 @@
+'use strict'
+
+const { Decision, fromWire } = require('./decision')
+const { Connection } = require('./resp')
+
+// A RespFront makes calls over the listener for Redis clients.
+class RespFront {
+  constructor(address, options) {
+    this.connection = new Connection(address, options)
+  }
+
+  // send makes a call and calls done with an error or the answer, once. It returns an entry for
+  // abandon.
+  send(call, done) {
+    return this.connection.send(commandOf(call), (err, reply) => {
+      if (err) return done(err)
+      const answer = answerOf(call, reply)
+      if (answer) done(undefined, answer)
+      else done(this.connection.none(JSON.stringify(reply)))
+    })
+  }
+
+  abandon(entry) {
+    this.connection.abandon(entry)
+  }
+
+  close() {
+    this.connection.close()
+  }
+}
+
+const names = {
+  check: 'WEIR.CHECK',
+  peek: 'WEIR.PEEK',
+  refund: 'WEIR.REFUND',
+  reset: 'WEIR.RESET',
+  block: 'WEIR.BLOCK',
+  reserve: 'WEIR.RESERVE',
+  settle: 'WEIR.SETTLE',
+  release: 'WEIR.RELEASE',
+  extend: 'WEIR.EXTEND',
+}
+
+// commandOf returns the arguments of a call.
+function commandOf(call) {
+  const args = [names[call.verb]]
+  if (call.reservation !== undefined) {
+    args.push(call.reservation)
+  } else {
+    args.push(call.policy)
+    for (const name in call.key) args.push(`${name}=${call.key[name]}`)
+  }
+  if (call.at !== undefined) args.push(String(call.at))
+  if (call.forMs !== undefined) args.push(String(call.forMs))
+  if (call.n !== undefined) args.push(String(call.n))
+  if (call.actual !== undefined) args.push(String(call.actual))
+  if (call.reserved !== undefined) args.push(String(call.reserved))
+  if (call.ttlMs !== undefined) args.push('TTL', String(call.ttlMs))
+  if (call.maxWaitMs !== undefined) args.push('WAIT', String(call.maxWaitMs))
+  if (call.id !== undefined) args.push('ID', call.id)
+  if (call.only) for (const name of call.only) args.push('LIMIT', name)
+  if (call.limits) for (const text of call.limits) args.push('LIMITS', text)
+  return args
+}
+
+// answerOf returns the answer in a reply, or undefined if it is none of weir.
+function answerOf(call, reply) {
+  switch (call.verb) {
+    case 'check':
+    case 'peek':
+    case 'reserve':
+    case 'extend':
+      return decisionOf(call, reply)
+    case 'refund':
+      return typeof reply === 'number' ? { refunded: reply } : undefined
+    case 'reset':
+      return areLists(reply) ? { reset: reply[0], kept: reply[1] } : undefined
+    case 'block':
+      return Array.isArray(reply) && Array.isArray(reply[0]) ? { limits: reply[0], blockedUntil: reply[1] } : undefined
+    default: // settle, release
+      return areNumbers(reply, 4) ? { reserved: reply[0], actual: reply[1], refunded: reply[2], recorded: reply[3] } : undefined
+  }
+}
+
+// decisionOf returns the decision in a reply of nine elements and more. Later versions of weir may
+// append elements.
+function decisionOf(call, reply) {
+  const isDecision = Array.isArray(reply) && reply.length >= 9 && typeof reply[5] === 'string' && areNumbers(reply, 5)
+  if (!isDecision || typeof reply[6] !== 'number') return undefined
+  const d = new Decision()
+  d.allowed = reply[0] === 1
+  d.granted = reply[1]
+  d.remaining = reply[2]
+  d.retryAfterMs = fromWire(reply[3])
+  d.resetAfterMs = fromWire(reply[4])
+  d.limit = reply[5]
+  d.at = reply[6]
+  d.degraded = reply[7] === 1
+  d.cached = reply[8] === 1
+  let next = 9
+  if (call.verb === 'reserve') {
+    d.reservation = reply[next++]
+    d.expiresAt = reply[next++]
+  } else if (call.verb === 'extend') {
+    d.units = reply[next++]
+    d.expiresAt = reply[next++]
+  }
+  if (call.id !== undefined) d.replayed = reply[next++] === 1
+  if (call.maxWaitMs !== undefined) d.startAfterMs = fromWire(reply[reply.length - 1])
+  else if (next < reply.length) d.heldUntil = reply[next]
+  return d
+}
+
+function areNumbers(list, size) {
+  if (!Array.isArray(list) || list.length < size) return false
+  for (let i = 0; i < size; i++) if (typeof list[i] !== 'number') return false
+  return true
+}
+
+const areLists = (reply) => Array.isArray(reply) && Array.isArray(reply[0]) && Array.isArray(reply[1])
+
+module.exports = { RespFront }
