@@ -1,6 +1,7 @@
 'use strict'
 
 const { randomUUID } = require('node:crypto')
+const { setTimeout: sleep } = require('node:timers/promises')
 const { withoutWeir } = require('./decision')
 const { MAX_MILLIS, MAX_UNITS, checkID, checkKey, checkNumber, checkUnits } = require('./input')
 const { Reservation } = require('./reservation')
@@ -35,6 +36,28 @@ class Limiter {
     const call = this.of('peek', key)
     call.n = n
     return this.decide(call)
+  }
+
+  // wait takes n units at the first instant at which they fit, in the order of the calls also across processes, and
+  // resolves then. If that is later than maxWaitMs, it resolves immediately with a denial. The signal ends the wait
+  // and gives the units back.
+  async wait(key = noKey, { n, id, maxWaitMs = 30_000, signal } = noOptions) {
+    const problem = checkKey(key) ?? checkUnits(n) ?? checkID(id) ?? checkNumber('maxWaitMs', maxWaitMs, 0, MAX_MILLIS)
+    if (problem) throw problem
+    signal?.throwIfAborted()
+    // Only a reservation can be cancelled before its start.
+    const call = this.of(signal ? 'reserve' : 'check', key)
+    call.n = n
+    call.maxWaitMs = maxWaitMs
+    call.id = signal ? id ?? randomUUID() : this.idFor(id)
+    const d = await this.decide(call)
+    try {
+      if (d.allowed) await pause(d.startAfterMs, signal)
+    } catch (err) {
+      if (d.reservation) await Reservation.opened(this.weir, d).cancel()
+      throw err
+    }
+    return d
   }
 
   // refund takes back n units, by default 1, of a grant: its decision, or the `at` of that. It returns
@@ -109,6 +132,14 @@ class Limiter {
       if (err.kind !== 'unavailable') throw err
       return withoutWeir(this.weir.options.whenDown === 'allow', call.n ?? 1, err)
     }
+  }
+}
+
+// pause resolves after a time; the longest timer of Node is 24.8 days.
+async function pause(ms, signal) {
+  signal?.throwIfAborted()
+  for (const longest = 2 ** 31 - 1; ms > 0; ms -= longest) {
+    await sleep(Math.min(ms, longest), undefined, { signal })
   }
 }
 

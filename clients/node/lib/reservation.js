@@ -54,10 +54,8 @@ class Reservation {
   }
 
   // extend renews the reservation and its hold from now on.
-  async extend() {
-    const d = await this.further(undefined, undefined)
-    if (d.units !== undefined) this.units = d.units
-    return d
+  extend() {
+    return this.further(undefined, undefined)
   }
 
   // add takes n more units, all or none, and renews the reservation. After a denial it stays as it is.
@@ -65,9 +63,7 @@ class Reservation {
     const problem = checkNumber('n', n ?? NaN, 1, MAX_UNITS)
     if (problem) throw problem
     if (this.units === undefined) await this.extend() // add names the units before, so that a retry is made once
-    const d = await this.further(n, this.units)
-    if (d.allowed) this.units = d.units ?? this.units + n
-    return d
+    return this.further(n, this.units)
   }
 
   // [Symbol.asyncDispose] ends a reservation that is open: `await using job = await limiter.reserve(…)`.
@@ -88,10 +84,17 @@ class Reservation {
 
   async further(n, reserved) {
     if (!this.allowed) throw inputError('the reservation was denied, so it cannot be extended; look at allowed first')
-    if (this.id === undefined) return { ...this.decision, units: this.units + (n ?? 0) }
-    const d = await this.weir.call({ verb: 'extend', reservation: this.id, n, reserved })
-    if (d.allowed) this.renew(d)
-    return d
+    let allowed = true // weir was away, and whenDown allowed it
+    let units = this.units + (n ?? 0)
+    let retryAfterMs = 0
+    if (this.id !== undefined) {
+      const d = await this.weir.call({ verb: 'extend', reservation: this.id, n, reserved })
+      ;({ allowed, retryAfterMs } = d)
+      units = d.units
+      if (allowed) this.renew(d)
+    }
+    if (allowed) this.units = units
+    return { allowed, units: this.units, retryAfterMs }
   }
 
   renew(d) {

@@ -1,0 +1,2 @@
+export * from './express.js'
+export { default } from './express.js'

@@ -1,0 +1,4 @@
+import express from './express.js'
+
+export const { rateLimit, WeirStore, ipKeyGenerator } = express
+export default rateLimit

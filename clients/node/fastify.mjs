@@ -1,0 +1,4 @@
+import fastify from './fastify.js'
+
+export const { weirStore } = fastify
+export default weirStore

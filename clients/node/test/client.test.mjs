@@ -1,0 +1,238 @@
+// The client where the shared cases do not reach: its options, its outages, its connection.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer as createHTTPServer } from 'node:http'
+import { createServer } from 'node:net'
+import { createRequire } from 'node:module'
+import { test } from 'node:test'
+import { promisify } from 'node:util'
+import { Weir, WeirError } from '../index.mjs'
+import { newWeir, printed } from './web.mjs'
+
+const require = createRequire(import.meta.url)
+const { Reader } = require('../lib/resp.js')
+const policies = 'version: 1\npolicies:\n  five: {limit: 5 per minute per user}\n  many: {limit: 1000000 per minute per user}\n  model: {limit: 1000 tokens per minute per tenant}'
+const ann = { user: 'ann' }
+
+test('options that are wrong are named', () => {
+  const url = 'redis://127.0.0.1:1'
+  for (const [options, text] of [
+    [undefined, /url is missing; pass the address of weir serve --resp-listen/],
+    [{ url: '127.0.0.1:7073' }, /the url "127.0.0.1:7073" is no address; write redis:\/\/host:port/],
+    [{ url: 'http://127.0.0.1:7070/v1' }, /without a path/],
+    [{ url: 'postgres://127.0.0.1' }, /is no address/],
+    [{ url: 'unix:' }, /has no path/],
+    [{ url, timout: 5 }, /no option "timout"; there are timeout, totalTimeout/],
+    [{ url, timeout: 0 }, /timeout must be a whole number, 1 to 600000, not 0/],
+    [{ url, retries: 1.5 }, /retries must be a whole number/],
+    [{ url, whenDown: 'share' }, /whenDown must be "deny" or "allow", not "share"/],
+    [{ url, token: '' }, /token must be text/],
+  ]) {
+    assert.throws(() => new Weir(options), (err) => err instanceof WeirError && err.kind === 'input' && text.test(err.message), String(text))
+  }
+  const weir = new Weir(url)
+  for (const call of [() => weir.limit(''), () => weir.limit([]), () => weir.limit(5), () => weir.policy(''), () => weir.policy(), () => weir.reservation()]) {
+    assert.throws(call, (err) => err.kind === 'input')
+  }
+})
+
+test('bad input is rejected before a connection', async () => {
+  const five = new Weir('redis://127.0.0.1:1').policy('five')
+  for (const call of [five.take('ann'), five.take(null), five.take(['ann']), five.refund(ann), five.refund(ann, 1.5), five.block(ann), five.block(ann, -1), five.take(ann, { n: NaN })]) {
+    await assert.rejects(call, (err) => err.kind === 'input', String(call))
+  }
+})
+
+test('calls of one turn share a connection and a write', async (t) => {
+  const { weir } = await newWeir(t, { policies })
+  const many = weir.policy('many')
+  await many.take(ann)
+  const { socket } = weir.front.connection
+  const written = t.mock.method(socket, 'write')
+  await Promise.all(Array.from({ length: 100 }, () => many.take(ann)))
+  assert.equal(weir.front.connection.socket, socket)
+  assert.equal(written.mock.callCount(), 1)
+})
+
+test('an outage is an event at its beginning and at its end', async (t) => {
+  const { server, weir } = await newWeir(t, { policies, client: { timeout: 500, totalTimeout: 1000, breaker: 0 } })
+  const events = []
+  weir.on('down', (err) => events.push(err.kind)).on('up', () => events.push('up'))
+  const five = weir.policy('five')
+  await five.take(ann)
+  await server.fault({ kind: 'refuse' })
+  for (let i = 0; i < 3; i++) assert.equal((await five.take(ann)).error.kind, 'unavailable')
+  await server.fault({ kind: 'none' })
+  while ((await five.take(ann)).degraded);
+  assert.deepEqual(events, ['unavailable', 'up'])
+})
+
+test('without a listener an outage is a line on standard error', async (t) => {
+  const lines = printed(t, 'error')
+  const { server, weir } = await newWeir(t, { policies, client: { timeout: 500, totalTimeout: 1000, whenDown: 'allow' } })
+  const five = weir.policy('five')
+  await server.fault({ kind: 'refuse' })
+  await five.take(ann)
+  await five.take(ann)
+  await server.fault({ kind: 'none' })
+  while ((await five.take(ann)).degraded);
+  assert.equal(lines.length, 2, lines)
+  assert.match(lines[0], /^weir: no connection to redis:\/\/127.*ECONNREFUSED.*; until it is back attempts are allowed$/)
+  assert.equal(lines[1], 'weir: decides again')
+})
+
+test('after some failures calls are decided immediately, and a probe ends it', async (t) => {
+  const { server, weir } = await newWeir(t, { policies, client: { timeout: 100, totalTimeout: 300, retries: 0, breaker: 2 } })
+  weir.on('down', () => {})
+  const five = weir.policy('five')
+  await five.take(ann)
+  await server.fault({ kind: 'silence' })
+  for (let i = 0; i < 2; i++) assert.match((await five.take(ann)).error.message, /no answer of weir within|is silent/)
+  const sent = t.mock.method(weir.front, 'send')
+  const d = await five.take(ann)
+  assert.match(d.error.message, /^weir is away: /)
+  assert.equal(d.retryAfterMs, 1000)
+  assert.equal(sent.mock.callCount(), 0)
+  await server.fault({ kind: 'none' })
+  while ((await five.take(ann)).degraded);
+  assert.equal(weir.breaker.isOpen(), false)
+})
+
+test('the number of calls that wait is bounded', async (t) => {
+  const { server, weir } = await newWeir(t, { policies, client: { maxPending: 10 } })
+  weir.on('down', () => {})
+  const many = weir.policy('many')
+  await many.take(ann)
+  await server.fault({ kind: 'silence' })
+  const all = Array.from({ length: 15 }, () => many.take(ann))
+  const denied = await Promise.all(all.slice(10))
+  assert(denied.every((d) => /10 calls wait for weir; that is maxPending/.test(d.error.message)))
+  await server.fault({ kind: 'none' })
+  assert((await Promise.all(all.slice(0, 10))).every((d) => d.allowed && !d.degraded))
+})
+
+test('a reservation without weir lives in the process', async (t) => {
+  const { server, weir } = await newWeir(t, { policies, client: { timeout: 200, totalTimeout: 400, whenDown: 'allow' } })
+  weir.on('down', () => {})
+  await server.fault({ kind: 'refuse' })
+  const r = await weir.policy('model').reserve({ tenant: 'acme' }, { n: 600 })
+  assert.equal(r.allowed, true)
+  assert.equal(r.id, undefined)
+  assert.equal((await r.add(100)).units, 700)
+  assert.deepEqual(await r.settle(250), { reserved: 700, actual: 250, refunded: 0, recorded: 0 })
+})
+
+test('a reservation is settled at the end of its block', async (t) => {
+  const { weir } = await newWeir(t, { policies })
+  const model = weir.policy('model')
+  const tenant = { tenant: 'acme' }
+  const dispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')
+  const open = await model.reserve(tenant, { n: 600 })
+  assert(open.expiresAt > new Date())
+  await open[dispose]()
+  await assert.rejects(open.settle(1), (err) => err.kind === 'settled')
+  const settled = await model.reserve(tenant, { n: 300 })
+  await settled.settle(100)
+  await settled[dispose]()
+  const denied = await model.reserve(tenant, { n: 600 })
+  assert.equal(denied.allowed, false)
+  await denied[dispose]()
+  await assert.rejects(denied.settle(1), /the reservation was denied/)
+  await assert.rejects(denied.add(1), /the reservation was denied/)
+  assert.equal((await model.peek(tenant)).remaining, 300)
+})
+
+test('another process settles a reservation by its id', async (t) => {
+  const { weir } = await newWeir(t, { policies })
+  const model = weir.policy('model')
+  const { id } = await model.reserve({ tenant: 'acme' }, { n: 600 })
+  const other = weir.reservation(id)
+  assert.equal((await other.add(100)).units, 700)
+  assert.equal((await other.settle(50)).refunded, 100)
+  await assert.rejects(weir.reservation('nonsense').done(), (err) => err.kind === 'input')
+})
+
+test('calls after close fail', async (t) => {
+  const { weir } = await newWeir(t, { policies })
+  weir.close()
+  await assert.rejects(weir.policy('five').take(ann), /the client is closed/)
+})
+
+// answering returns the address of a server that is no weir.
+async function answering(t, server) {
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => server.close())
+  return `127.0.0.1:${server.address().port}`
+}
+
+test('a server that is no weir is named, also where outages allow', async (t) => {
+  const { server: weir } = await newWeir(t, { policies })
+  const says = (text) => createServer((socket) => socket.on('error', () => {}).on('data', () => socket.write(text)))
+  const page = (status) => createHTTPServer((request, response) => { response.statusCode = status; response.end('<html>Hello</html>') })
+  for (const [url, text] of [
+    [`redis://${weir.direct.http}`, /this listener speaks HTTP: write http:\/\//],
+    [`http://${weir.direct.resp}`, /give the address of weir serve --listen/],
+    [`redis://${await answering(t, says('-ERR unknown command \'WEIR.CHECK\', with args beginning with: \'five\'\r\n'))}`, /unknown command.*is no answer of weir; give the address of weir serve --resp-listen/],
+    [`redis://${await answering(t, says('*2\r\n:1\r\n:1\r\n'))}`, /\[1,1\] of redis:.*is no answer of weir.*of the version of this package/],
+    [`redis://${await answering(t, says('+OK\r\n'))}`, /is no answer of weir/],
+    [`http://${await answering(t, page(200))}`, /"<html>Hello<\/html>" of http:.*is no answer of weir/],
+    [`http://${await answering(t, page(404))}`, /404 .*is no answer of weir/],
+    [`https://${weir.direct.http}`, /no TLS connection to https:/],
+    [`rediss://${weir.direct.resp}`, /no TLS connection to rediss:/],
+  ]) {
+    const client = new Weir({ url, whenDown: 'allow', timeout: 20_000, totalTimeout: 40_000 })
+    await assert.rejects(client.policy('five').take(ann), (err) => err.kind === 'protocol' && text.test(err.message), `${url} ${text}`)
+    client.close()
+  }
+})
+
+test('a certificate that is not trusted is named', async (t) => {
+  const { server } = await newWeir(t, { policies, tls: true, token: 'the-token-of-the-tests' })
+  for (const front of ['resp', 'http']) {
+    const client = new Weir({ url: server.url(front), token: 'x', whenDown: 'allow', timeout: 20_000, totalTimeout: 40_000 })
+    await assert.rejects(client.policy('five').take(ann), /SELF_SIGNED.*pass its authority as tls: \{ ca \}/s)
+    client.close()
+  }
+})
+
+test('the token may stand in the address', async (t) => {
+  const { server } = await newWeir(t, { policies, token: 'the-token-of-the-tests' })
+  for (const front of ['resp', 'http']) {
+    const url = server.url(front).replace('://', '://:the-token-of-the-tests@')
+    const client = new Weir({ url, timeout: 20_000, totalTimeout: 40_000 })
+    assert.equal((await client.policy('five').take({ user: front })).allowed, true)
+    client.close()
+  }
+})
+
+test('a client keeps no process alive', async (t) => {
+  const { server } = await newWeir(t, { policies })
+  for (const front of ['resp', 'http']) {
+    const script = `import { Weir } from ${JSON.stringify(new URL('../index.mjs', import.meta.url))}
+      const d = await new Weir({ url: ${JSON.stringify(server.url(front))}, timeout: 20000, totalTimeout: 40000 }).policy('five').take({ user: 'bob' })
+      console.log(d.allowed)`
+    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], { timeout: 60_000 })
+    assert.equal(stdout, 'true\n')
+  }
+})
+
+test('replies are read in pieces of any size', () => {
+  const text = Buffer.from('*4\r\n:1\r\n$6\r\nhöhe\r\n\r\n:-15\r\n*0\r\n+OK\r\n-ERR no\r\n'.replace('höhe\r\n', 'höhe\n'), 'utf8')
+  for (let size = 1; size <= text.length; size++) {
+    const reader = new Reader()
+    const replies = []
+    for (let at = 0; at < text.length; at += size) {
+      reader.add(text.subarray(at, at + size))
+      for (let reply; (reply = reader.next()) !== undefined;) replies.push(reply)
+    }
+    assert.deepEqual(replies.slice(0, 2), [[1, 'höhe\n', -15, []], 'OK'], `pieces of ${size}`)
+    assert.deepEqual({ ...replies[2] }, { code: 'ERR', text: 'no' })
+  }
+  for (const wrong of ['HTTP/1.1 400', ':1x\r\n', '*9999\r\n', '$x\r\n', '$99999999\r\n']) {
+    const reader = new Reader()
+    reader.add(Buffer.from(wrong))
+    assert.throws(() => reader.next(), wrong)
+  }
+})

@@ -1,0 +1,80 @@
+// How many requests pass around the end of a window: express-rate-limit with its Redis store, and with WeirStore.
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { WeirStore } from '../express.mjs'
+import { modules } from './stand.mjs'
+import { express, newWeir, serve } from './web.mjs'
+
+const { rateLimit } = modules('express-rate-limit')
+const { RedisStore } = modules('rate-limit-redis')
+const Redis = modules('ioredis').default
+
+// redis starts a Redis on a socket file.
+async function redis(t) {
+  const dir = mkdtempSync(join(tmpdir(), 'weirlimit-'))
+  const path = join(dir, 'redis.sock')
+  const server = spawn('redis-server', ['--port', '0', '--unixsocket', path, '--save', '', '--dir', dir], { stdio: 'ignore' })
+  await once(server, 'spawn')
+  const client = new Redis({ path, retryStrategy: () => 20, maxRetriesPerRequest: null })
+  client.on('error', () => {}) // until it listens
+  await client.ping()
+  t.after(async () => {
+    client.disconnect()
+    server.kill()
+    await once(server, 'exit')
+    rmSync(dir, { recursive: true })
+  })
+  return client
+}
+
+const limit = 100
+
+// newApps returns an application for each store, and the instants of the requests that passed.
+async function newApps(t, client, weir, windowMs) {
+  const prefix = `edge-${windowMs}`
+  const stores = {
+    'rate-limit-redis': new RedisStore({ prefix, sendCommand: (...command) => client.call(...command) }),
+    WeirStore: new WeirStore({ weir, name: prefix }),
+  }
+  const apps = []
+  for (const [name, store] of Object.entries(stores)) {
+    const app = express()
+    const passed = []
+    app.use(rateLimit({ windowMs, limit, store, keyGenerator: () => 'ann' }))
+    app.get('/', (req, res) => {
+      passed.push(performance.now())
+      res.send('ok')
+    })
+    apps.push({ name, passed, get: await serve(t, app) })
+  }
+  const send = (n) => Promise.all(apps.flatMap(({ get }) => Array.from({ length: n }, () => get())))
+  const left = () => client.pttl(prefix + 'ann')
+  return { apps, send, left }
+}
+
+test('200 requests around the end of a window', async (t) => {
+  const client = await redis(t)
+  const { weir } = await newWeir(t)
+  const first = await newApps(t, client, weir, 600_000)
+  const begun = performance.now()
+  await first.send(limit)
+  // Each of the two bursts must fit into a part of the window, also on a busy machine.
+  const windowMs = Math.min(Math.max(Math.ceil(8 * (performance.now() - begun)), 1500), 30_000)
+  const { apps, send, left } = await newApps(t, client, weir, windowMs)
+  await send(1) // the window of the Redis store begins
+  while (await left() > windowMs / 2);
+  await send(limit)
+  while (await left() > 0);
+  await send(limit)
+  // Instants are those of the handlers, so a window is taken a little shorter than windowMs.
+  const most = (at) => Math.max(...at.map((begin) => at.filter((a) => a >= begin && a < begin + windowMs * 0.9).length))
+  const counts = Object.fromEntries(apps.map(({ name, passed }) => [name, most(passed)]))
+  console.log(`most requests that passed in one window, at a limit of ${limit}: ${JSON.stringify(counts)}`)
+  assert(counts['rate-limit-redis'] > 1.9 * limit, JSON.stringify(counts))
+  assert(counts.WeirStore <= limit, JSON.stringify(counts))
+})
