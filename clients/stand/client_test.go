@@ -147,8 +147,14 @@ func (c *client) post(s *step, saved map[string]any, until time.Time) (map[strin
 	for name, value := range s.Key {
 		key[name] = expand(value)
 	}
-	if s.Policy != "" {
-		body["policy"], body["key"] = s.Policy, key
+	if s.Policy != "" || s.Limit != nil {
+		body["key"] = key
+	}
+	if s.Policy+s.Name != "" {
+		body["policy"] = s.Policy + s.Name
+	}
+	if s.Limit != nil {
+		body["limits"] = texts(s.Limit)
 	}
 	put("n", s.N)
 	put("id", s.ID)
@@ -171,21 +177,37 @@ func (c *client) post(s *step, saved map[string]any, until time.Time) (map[strin
 		return nil, err
 	}
 	if s.Call == "reset" {
-		method, path, text = "DELETE", "/v1/keys/"+url.PathEscape(s.Policy)+"?"+query(key, s.Limits), nil
+		method, path, text = "DELETE", "/v1/keys/"+url.PathEscape(s.Policy+s.Name)+"?"+query(key, s), nil
 	}
 	return c.send(s, saved, method, path, text, until)
 }
 
 // query returns a key as that of a reset.
-func query(key map[string]any, limits []string) string {
+func query(key map[string]any, s *step) string {
 	q := url.Values{}
 	for name, value := range key {
 		q.Add(name, fmt.Sprint(value))
 	}
-	for _, name := range limits {
+	for _, name := range s.Limits {
 		q.Add("limit", name)
 	}
+	for _, text := range texts(s.Limit) {
+		q.Add("limits", text)
+	}
 	return q.Encode()
+}
+
+// texts returns the limits of a step: one text or several.
+func texts(limit any) (all []string) {
+	switch limit := limit.(type) {
+	case string:
+		return []string{limit}
+	case []any:
+		for _, text := range limit {
+			all = append(all, fmt.Sprint(text))
+		}
+	}
+	return all
 }
 
 func (c *client) send(s *step, saved map[string]any, method, path string, text []byte, until time.Time) (map[string]any, error) {
@@ -292,8 +314,8 @@ func (c *client) dial(until time.Time) (net.Conn, error) {
 func arguments(s *step, saved map[string]any) ([]string, error) {
 	names := map[string]string{"take": "CHECK", "wait": "CHECK", "done": "SETTLE", "cancel": "RELEASE", "add": "EXTEND"}
 	args := []string{"WEIR." + cmp.Or(names[s.Call], strings.ToUpper(s.Call))}
-	if s.Policy != "" {
-		args = append(args, s.Policy)
+	if s.Policy != "" || s.Limit != nil {
+		args = append(args, s.Policy+s.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Key)) {
 		value, ok := expand(s.Key[name]).(string)
@@ -329,6 +351,9 @@ func arguments(s *step, saved map[string]any) ([]string, error) {
 	}
 	for _, name := range s.Limits {
 		args = append(args, "LIMIT", name)
+	}
+	for _, text := range texts(s.Limit) {
+		args = append(args, "LIMITS", text)
 	}
 	return args, nil
 }

@@ -32,10 +32,12 @@ function checkKey(key) {
 }
 
 // checkNumber returns an error for a number that is not whole or out of range, or undefined.
-function checkNumber(name, n, least, most) {
+function checkNumber(name, n, least, most, of = '') {
   if (n === undefined || (Number.isInteger(n) && n >= least && n <= most)) return undefined
-  return inputError(`${name} must be a whole number, ${least} to ${most}, not ${shown(n)}`)
+  return inputError(`${name} must be a whole number${of}, ${least} to ${most}, not ${shown(n)}`)
 }
+
+const checkMillis = (name, ms, least = 0) => checkNumber(name, ms, least, MAX_MILLIS, ' of milliseconds')
 
 // shown returns a value as JSON writes it, or its type.
 function shown(value) {
@@ -52,4 +54,4 @@ function checkID(id) {
   return inputError('an id is text of 1 to 128 bytes; leave it out for an operation without one')
 }
 
-module.exports = { MAX_UNITS, MAX_MILLIS, checkKey, checkNumber, checkUnits, checkID, shown }
+module.exports = { MAX_UNITS, checkKey, checkNumber, checkMillis, checkUnits, checkID, shown }

@@ -3,7 +3,7 @@
 const { randomUUID } = require('node:crypto')
 const { setTimeout: sleep } = require('node:timers/promises')
 const { withoutWeir } = require('./decision')
-const { MAX_MILLIS, MAX_UNITS, checkID, checkKey, checkNumber, checkUnits } = require('./input')
+const { checkID, checkKey, checkMillis, checkNumber, checkUnits } = require('./input')
 const { Reservation } = require('./reservation')
 
 const noKey = Object.freeze({})
@@ -42,7 +42,7 @@ class Limiter {
   // resolves then. If that is later than maxWaitMs, it resolves immediately with a denial. The signal ends the wait
   // and gives the units back.
   async wait(key = noKey, { n, id, maxWaitMs = 30_000, signal } = noOptions) {
-    const problem = checkKey(key) ?? checkUnits(n) ?? checkID(id) ?? checkNumber('maxWaitMs', maxWaitMs, 0, MAX_MILLIS)
+    const problem = checkKey(key) ?? checkUnits(n) ?? checkID(id) ?? checkMillis('the longest wait', maxWaitMs)
     if (problem) throw problem
     signal?.throwIfAborted()
     // Only a reservation can be cancelled before its start.
@@ -85,7 +85,7 @@ class Limiter {
 
   // block denies a key for so many milliseconds; 0 ends the block.
   async block(key, ms, { limits } = noOptions) {
-    const problem = checkKey(key) ?? checkNumber('the time of a block', ms ?? NaN, 0, MAX_MILLIS)
+    const problem = checkKey(key) ?? checkMillis('the time of a block', ms ?? NaN)
     if (problem) throw problem
     const call = this.of('block', key)
     call.forMs = ms
@@ -96,7 +96,7 @@ class Limiter {
   // reserve attempts an estimate that is settled later with the real use. The reservation holds the decision;
   // one that is not allowed needs no settlement.
   async reserve(key = noKey, { n, ttlMs, id } = noOptions) {
-    const problem = checkKey(key) ?? checkUnits(n) ?? checkNumber('ttlMs', ttlMs, 1, MAX_UNITS) ?? checkID(id)
+    const problem = checkKey(key) ?? checkUnits(n) ?? checkMillis('the life of a reservation', ttlMs, 1) ?? checkID(id)
     if (problem) throw problem
     const call = this.of('reserve', key)
     call.n = n
