@@ -10,6 +10,7 @@ interface Request {
 interface Response {
   statusCode: number
 }
+type Limit = number | string | string[]
 type Next = (err?: unknown) => void
 
 export interface RateLimitInfo {
@@ -23,11 +24,16 @@ export interface RateLimitInfo {
   decision: Decision
 }
 
-export interface RateLimitOptions<Req = any, Res = any> extends Partial<WeirOptions> {
+export interface RateLimitOptions<Req = any, Res = any> extends WeirOptions {
   /** A client. Without it, its options stand beside these. */
   weir?: Weir
-  /** The text of a limit, such as `'100 per 15m per ip'`, or several. */
-  limit?: string | string[]
+  /**
+   * Requests in windowMs, or the text of a limit, such as `'100 per 15m per ip'`, or several texts, or a function
+   * that returns one of these. Default 5.
+   */
+  limit?: Limit | ((request: Req, response: Res) => Awaitable<Limit>)
+  /** Milliseconds, for a limit that is a number; default 60,000. */
+  windowMs?: number
   /** Instead of `limit`: the name of a policy of the server's file. */
   policy?: string
   /** With `limit`: the name of the policy; default: made of the text. */
@@ -55,10 +61,10 @@ export interface RateLimitMiddleware {
 }
 
 /** Middleware for Express with the options of express-rate-limit. */
-export function rateLimit<Req = Request, Res = Response>(options: RateLimitOptions<Req, Res>): RateLimitMiddleware
+export function rateLimit<Req = Request, Res = Response>(options?: RateLimitOptions<Req, Res>): RateLimitMiddleware
 export default rateLimit
 
-export interface WeirStoreOptions extends Partial<WeirOptions> {
+export interface WeirStoreOptions extends WeirOptions {
   /** A client. Without it, its options stand beside these. */
   weir?: Weir
   /** The name under which requests count; default: made of limit and windowMs. */
@@ -71,7 +77,7 @@ export interface WeirStoreOptions extends Partial<WeirOptions> {
 
 /** A store of express-rate-limit: `store: new WeirStore({ url: 'redis://127.0.0.1:7073' })`. */
 export class WeirStore {
-  constructor(options: WeirStoreOptions | string)
+  constructor(options?: WeirStoreOptions | string)
   localKeys: boolean
   prefix: string
   init(options: { limit: unknown; windowMs: number }): void

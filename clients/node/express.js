@@ -5,10 +5,11 @@ const { ipKeyGenerator } = require('./lib/clientip')
 const { WeirError, inputError } = require('./lib/errors')
 const { WeirStore } = require('./lib/expressstore')
 const { setHeaders } = require('./lib/headers')
-const { dimensionsOf, numbersOf } = require('./lib/limittext')
+const { dimensionsOf, nameOf, numbersOf, textOf } = require('./lib/limittext')
 const { clientOf } = require('./lib/storeclient')
 
 const defaults = {
+  windowMs: 60_000,
   message: 'Too many requests, please try again later.',
   statusCode: 429,
   legacyHeaders: true,
@@ -22,13 +23,14 @@ const defaults = {
   validate: true,
 }
 
-// rateLimit returns middleware for Express. Its options have the names and the meaning of express-rate-limit,
-// but for these:
+// rateLimit returns middleware for Express. Its options have the names, the meaning and the defaults of
+// express-rate-limit, but for these:
 //
 //   weir, or url, token …  a client, or the options of one
-//   limit                  the text of a limit, such as '100 per 15m per ip, 1s apart', or several
+//   limit                  a number of requests in windowMs, or the text of a limit, such as
+//                          '100 per 15m per ip, 1s apart', or several texts, or a function that returns one of these
 //   policy                 instead of it: the name of a policy of the server's file
-//   name                   with limit: of the policy; default: made of the text
+//   name                   with limit: of the policy; default: made of the limit
 //   keyGenerator           returns text, the value of the only dimension, or an object with all values;
 //                          default: the address of the client
 //
@@ -37,36 +39,51 @@ function rateLimit(options) {
   const own = ['limit', 'policy', 'name', 'keyGenerator', 'handler', 'passOnStoreError', ...Object.keys(defaults)]
   const { weir, ...given } = clientOf(options, own)
   const o = { ...defaults, ...given }
-  if ((o.limit === undefined) === (o.policy === undefined)) {
-    throw inputError('rateLimit needs limit, such as "100 per minute per ip", or policy, the name of one in the file of weir serve')
+  if (o.limit !== undefined && o.policy !== undefined) {
+    throw inputError('rateLimit takes limit or policy, not both; the numbers of a policy stand in the file of weir serve')
   }
-  if (typeof o.limit === 'number' || typeof o.limit === 'function') {
-    throw inputError('limit is the text of a limit here, such as "100 per minute per ip"; for numbers use rateLimit of ' +
-      'express-rate-limit with WeirStore')
-  }
-  const texts = o.limit === undefined ? [] : [].concat(o.limit)
-  const limiter = o.policy === undefined ? weir.limit(texts, { name: o.name }) : weir.policy(o.policy)
-  const dimensions = dimensionsOf(texts)
-  const numbers = texts.length === 1 ? numbersOf(texts[0]) : {}
+  if (o.policy === undefined) o.limit ??= 5
+  const rules = new Map() // by the text of their limits
+  const fixed = typeof o.limit === 'function' ? undefined : ruleOf(o.limit)
   const warn = warnings(o.validate)
   const generate = o.keyGenerator ?? ((request) => {
     checkAddress(request, warn)
     return ipKeyGenerator(request.ip ?? '', o.ipv6Subnet)
   })
 
-  async function keyOf(request, response) {
-    const key = await generate(request, response)
-    if (typeof key === 'object' && key !== null) return key
-    const name = dimensions.length === 1 ? dimensions[0] : 'ip'
+  // ruleOf returns the limiter of a limit, its dimensions, and its numbers for header fields.
+  function ruleOf(limit) {
+    if (o.policy !== undefined) return { limiter: weir.policy(o.policy), dimensions: ['ip'], numbers: {} }
+    const isNumber = typeof limit === 'number'
+    const texts = isNumber ? [textOf(limit, o.windowMs, 'key')] : [].concat(limit)
+    const id = JSON.stringify(texts)
+    const known = rules.get(id)
+    if (known) return known
+    const name = o.name ?? (isNumber ? nameOf(limit, o.windowMs) : undefined)
+    const rule = {
+      limiter: weir.limit(texts, { name }),
+      dimensions: dimensionsOf(texts),
+      numbers: texts.length === 1 ? numbersOf(texts[0]) : {},
+    }
+    if (rules.size >= 1000) rules.clear() // limits that a function makes have no end
+    rules.set(id, rule)
+    return rule
+  }
+
+  // keyOf returns the key of a value of keyGenerator.
+  function keyOf(value, { dimensions }) {
+    if (typeof value === 'object' && value !== null) return value
     if (dimensions.length > 1) {
       throw inputError(`the limits count by ${dimensions.join(', ')}; return an object with these from keyGenerator`)
     }
-    return dimensions.length === 0 && o.policy === undefined ? {} : { [name]: key }
+    return dimensions.length === 0 ? {} : { [dimensions[0]]: value }
   }
 
   async function limit(request, response, next) {
     if (await o.skip(request, response)) return next()
-    const key = await keyOf(request, response)
+    const rule = fixed ?? ruleOf(await o.limit(request, response))
+    const { limiter, numbers } = rule
+    const key = keyOf(await generate(request, response), rule)
     let d
     try {
       d = await limiter.take(key)
@@ -125,7 +142,10 @@ function rateLimit(options) {
   function middleware(request, response, next) {
     limit(request, response, next).catch(next)
   }
-  middleware.resetKey = async (key) => { await limiter.reset(typeof key === 'object' ? key : { [dimensions[0] ?? 'ip']: key }) }
+  middleware.resetKey = async (value) => {
+    if (!fixed) throw inputError('resetKey needs a limit that is no function; reset the key of its limiter: weir.limit(…).reset(key)')
+    await fixed.limiter.reset(keyOf(value, fixed))
+  }
   return middleware
 }
 

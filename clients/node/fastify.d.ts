@@ -1,6 +1,6 @@
 import type { Weir, WeirOptions } from './index.js'
 
-export interface WeirStoreOptions extends Partial<WeirOptions> {
+export interface WeirStoreOptions extends WeirOptions {
   /** A client. Without it, its options stand beside these. */
   weir?: Weir
   /** The beginning of the names under which requests count; default `fastify`. */
@@ -14,5 +14,5 @@ interface Store {
 }
 
 /** A store class for @fastify/rate-limit: `store: weirStore({ url: 'redis://127.0.0.1:7073' })`. */
-export function weirStore(options: WeirStoreOptions | string): new (params: any) => Store
+export function weirStore(options?: WeirStoreOptions | string): new (params: any) => Store
 export default weirStore

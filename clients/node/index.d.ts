@@ -5,8 +5,9 @@ export interface WeirOptions {
   /**
    * The address of `weir serve --resp-listen`: `redis://host:port`, `rediss://host:port` with TLS, or
    * `unix:/path`; or that of `--listen`: `http://host:port` or `https://host:port`. A password in it is the token.
+   * Default: the environment variable WEIR_URL.
    */
-  url: string
+  url?: string
   /** The text of the file that `weir serve --token-file` names. */
   token?: string
   /** Options of TLS, such as `{ ca }`, or `{ cert, key }` where weir asks for a certificate. */
@@ -113,6 +114,10 @@ export class Limiter {
   wait(key?: Key, options?: WaitOptions): Promise<Decision>
   /** Takes back n units, by default 1, of a grant, and returns how many. */
   refund(key: Key, grant: Decision | number, options?: TakeOptions): Promise<number>
+  /** Adds n units that were used already, without a decision. */
+  record(key?: Key, options?: TakeOptions): Promise<Decision>
+  /** The units that a rolling limit recorded in the last milliseconds. */
+  count(key: Key, lastMs: number, options?: { limit?: string }): Promise<number>
   /** Forgets the histories of a key. */
   reset(key?: Key, options?: { limits?: string[] }): Promise<{ reset: string[]; kept: string[] }>
   /** Denies a key for so many milliseconds; 0 ends the block. */
@@ -157,7 +162,7 @@ export interface Weir {
 
 /** A connection to `weir serve`. */
 export class Weir extends EventEmitter {
-  constructor(options: WeirOptions | string)
+  constructor(options?: WeirOptions | string)
   /** A limiter with the limit in its text, such as `'10 per minute per user, 3s apart'`; needs `--inline-policies`. */
   limit(text: string | string[], options?: { name?: string }): Limiter
   /** A limiter with a policy of the server's file. */

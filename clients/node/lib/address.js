@@ -10,7 +10,7 @@ const { inputError } = require('./errors')
 // A password in the address is the token.
 function readAddress(text) {
   if (typeof text !== 'string' || text === '') {
-    throw inputError('url is missing; pass the address of weir serve --resp-listen, such as ' +
+    throw inputError('url is missing; pass it, or set WEIR_URL, to the address of weir serve --resp-listen, such as ' +
       'redis://127.0.0.1:7073, or that of --listen, such as http://127.0.0.1:7070')
   }
   if (text.startsWith('unix:')) {

@@ -32,7 +32,7 @@ class Weir extends EventEmitter {
     for (const name in given) {
       if (!(name in known)) throw inputError(`no option ${JSON.stringify(name)}; there are ${Object.keys(known).join(', ')}`)
     }
-    const o = { ...defaults }
+    const o = { ...defaults, url: process.env.WEIR_URL }
     for (const name in given) if (given[name] !== undefined) o[name] = given[name]
     this.options = checkOptions(o)
     const address = readAddress(o.url)

@@ -1,6 +1,7 @@
 'use strict'
 
 const { inputError } = require('./errors')
+const { nameOf, textOf } = require('./limittext')
 const { clientOf, warnOfSharedName } = require('./storeclient')
 
 // A WeirStore is a store of express-rate-limit: windows roll, and all processes share them.
@@ -34,8 +35,8 @@ class WeirStore {
     }
     this.limit = limit
     this.windowMs = windowMs
-    const text = `${limit} per ${windowMs}ms per ${this.dimension}`
-    this.name ??= this.policy ?? `express-${limit}-per-${windowMs}ms`
+    const text = textOf(limit, windowMs, this.dimension)
+    this.name ??= this.policy ?? nameOf(limit, windowMs)
     this.prefix = this.name
     this.limiter = this.policy === undefined ? this.weir.limit(text, { name: this.name }) : this.weir.policy(this.policy)
     warnOfSharedName(this, this.weir, this.name)

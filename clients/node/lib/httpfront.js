@@ -127,6 +127,8 @@ function requestOf(call) {
   if (call.limits) body.limits = call.limits
   if (call.only) body.limit_names = call.only
   if (call.at !== undefined) body.granted_at_us = call.at
+  if (call.lastMs !== undefined) body.last_ms = call.lastMs
+  if (call.counted !== undefined) body.limit = call.counted
   if (call.forMs !== undefined) body.for_ms = call.forMs
   if (call.n !== undefined) body.n = call.n
   if (call.actual !== undefined) body.actual = call.actual
@@ -142,12 +144,15 @@ function answerOf(call, body) {
   switch (call.verb) {
     case 'check':
     case 'peek':
+    case 'record':
     case 'reserve':
       return typeof body?.allowed === 'boolean' && typeof body.remaining === 'number' ? decisionOf(body) : undefined
     case 'extend':
       return extensionOf(body)
     case 'refund':
       return typeof body?.refunded === 'number' ? { refunded: body.refunded } : undefined
+    case 'count':
+      return typeof body?.count === 'number' ? { count: body.count } : undefined
     case 'reset':
       return Array.isArray(body?.reset) ? { reset: body.reset, kept: body.kept } : undefined
     case 'block':

@@ -60,6 +60,27 @@ class Limiter {
     return d
   }
 
+  // record adds n units, by default 1, that were used already, without a decision.
+  async record(key = noKey, { n, id } = noOptions) {
+    const problem = checkKey(key) ?? checkUnits(n) ?? checkID(id)
+    if (problem) throw problem
+    const call = this.of('record', key)
+    call.n = n
+    call.id = this.idFor(id)
+    return this.weir.call(call)
+  }
+
+  // count returns the units that a rolling limit recorded in the last milliseconds. The name of the limit may be
+  // left out if the policy has one.
+  async count(key, lastMs, { limit } = noOptions) {
+    const problem = checkKey(key) ?? checkMillis('the span to count', lastMs ?? NaN, 1)
+    if (problem) throw problem
+    const call = this.of('count', key)
+    call.lastMs = lastMs
+    call.counted = limit
+    return (await this.weir.call(call)).count
+  }
+
   // refund takes back n units, by default 1, of a grant: its decision, or the `at` of that. It returns
   // how many were taken back: less than n if fewer were granted then, or if some have left the window.
   async refund(key, grant, { n, id } = noOptions) {

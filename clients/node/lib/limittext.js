@@ -26,4 +26,10 @@ function dimensionsOf(texts) {
   return [...all]
 }
 
-module.exports = { numbersOf, dimensionsOf }
+// textOf returns the limit of express-rate-limit and its kind as text. Weir rejects a number that is none.
+const textOf = (limit, windowMs, dimension) => `${limit} per ${windowMs}ms per ${dimension}`
+
+// nameOf returns the name under which such a limit counts.
+const nameOf = (limit, windowMs) => `express-${limit}-per-${windowMs}ms`
+
+module.exports = { nameOf, textOf, numbersOf, dimensionsOf }

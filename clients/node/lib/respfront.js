@@ -32,6 +32,8 @@ class RespFront {
 const names = {
   check: 'WEIR.CHECK',
   peek: 'WEIR.PEEK',
+  record: 'WEIR.RECORD',
+  count: 'WEIR.COUNT',
   refund: 'WEIR.REFUND',
   reset: 'WEIR.RESET',
   block: 'WEIR.BLOCK',
@@ -51,6 +53,7 @@ function commandOf(call) {
     for (const name in call.key) args.push(`${name}=${call.key[name]}`)
   }
   if (call.at !== undefined) args.push(String(call.at))
+  if (call.lastMs !== undefined) args.push(String(call.lastMs))
   if (call.forMs !== undefined) args.push(String(call.forMs))
   if (call.n !== undefined) args.push(String(call.n))
   if (call.actual !== undefined) args.push(String(call.actual))
@@ -58,6 +61,7 @@ function commandOf(call) {
   if (call.ttlMs !== undefined) args.push('TTL', String(call.ttlMs))
   if (call.maxWaitMs !== undefined) args.push('WAIT', String(call.maxWaitMs))
   if (call.id !== undefined) args.push('ID', call.id)
+  if (call.counted !== undefined) args.push('LIMIT', call.counted)
   if (call.only) for (const name of call.only) args.push('LIMIT', name)
   if (call.limits) for (const text of call.limits) args.push('LIMITS', text)
   return args
@@ -68,11 +72,14 @@ function answerOf(call, reply) {
   switch (call.verb) {
     case 'check':
     case 'peek':
+    case 'record':
     case 'reserve':
     case 'extend':
       return decisionOf(call, reply)
     case 'refund':
       return typeof reply === 'number' ? { refunded: reply } : undefined
+    case 'count':
+      return typeof reply === 'number' ? { count: reply } : undefined
     case 'reset':
       return areLists(reply) ? { reset: reply[0], kept: reply[1] } : undefined
     case 'block':

@@ -18,7 +18,7 @@ const ann = { user: 'ann' }
 test('options that are wrong are named', () => {
   const url = 'redis://127.0.0.1:1'
   for (const [options, text] of [
-    [undefined, /url is missing; pass the address of weir serve --resp-listen/],
+    [undefined, /url is missing; pass it, or set WEIR_URL, to the address of weir serve --resp-listen/],
     [{ url: '127.0.0.1:7073' }, /the url "127.0.0.1:7073" is no address; write redis:\/\/host:port/],
     [{ url: 'http://127.0.0.1:7070/v1' }, /without a path/],
     [{ url: 'postgres://127.0.0.1' }, /is no address/],

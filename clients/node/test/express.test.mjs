@@ -91,6 +91,24 @@ async function until(check) {
   while (!await check());
 }
 
+test('limits are numbers, texts, or made for each request', async (t) => {
+  const { weir } = await newWeir(t)
+  const app = express()
+  const ok = (req, res) => res.send('ok')
+  app.get('/number', rateLimit({ weir, windowMs: 60_000, limit: 2 }), ok)
+  app.get('/default', rateLimit({ weir, name: 'default' }), ok)
+  app.get('/several', rateLimit({ weir, limit: ['9 per hour per ip', '2 per minute'] }), ok)
+  const plans = { free: 1, pro: '3 per minute per key' }
+  app.get('/made', rateLimit({ weir, name: 'made', limit: async (req) => plans[req.get('plan')], keyGenerator: (req) => req.get('user') }), ok)
+  const get = await serve(t, app)
+  assert.equal(await statuses(get, 3, '/number'), '200 200 429')
+  assert.equal(await statuses(get, 6, '/default'), '200 200 200 200 200 429')
+  assert.equal(await statuses(get, 3, '/several'), '200 200 429')
+  assert.equal(await statuses(get, 2, '/made', { plan: 'free', user: 'ann' }), '200 429')
+  assert.equal(await statuses(get, 4, '/made', { plan: 'pro', user: 'bob' }), '200 200 200 429')
+  assert.equal((await weir.limit('2 per 60000ms per key', { name: 'express-2-per-60000ms' }).peek({ key: '127.0.0.1' })).remaining, 0)
+})
+
 test('a policy of the file', async (t) => {
   const { weir } = await newWeir(t, { policies, flags: [] })
   const app = express()
@@ -132,10 +150,9 @@ test('a wrong call is an error of the application, not a pass', async (t) => {
 
 test('options that are wrong are named', () => {
   const weir = new Weir({ url: 'redis://127.0.0.1:1' })
-  assert.throws(() => rateLimit({ weir }), /rateLimit needs limit/)
-  assert.throws(() => rateLimit({ weir, limit: '1 per minute', policy: 'web' }), /rateLimit needs limit/)
-  assert.throws(() => rateLimit({ weir, limit: 100 }), /WeirStore/)
-  assert.throws(() => rateLimit({ weir, limit: '1 per minute', windowMs: 5 }), /no option "windowMs" beside weir; there are limit, policy/)
+  assert.throws(() => rateLimit({ weir, limit: '1 per minute', policy: 'web' }), /limit or policy, not both/)
+  assert.throws(() => rateLimit({ weir, limit: '1 per minute', store: {} }), /no option "store" beside weir; there are limit, policy/)
+  assert.throws(() => rateLimit({ weir, limit: '' }), /a limit is text/)
   assert.throws(() => rateLimit({ limit: '1 per minute' }), /url is missing/)
   assert.throws(() => rateLimit({ weir: {}, limit: '1 per minute' }), /weir must be a client/)
 })

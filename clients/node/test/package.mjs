@@ -1,0 +1,79 @@
+// The package as a user gets it: packed, and installed from the archive without a network.
+import { execFile, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { tmpdir } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import { once } from 'node:events'
+import { promisify } from 'node:util'
+import { modules } from './stand.mjs'
+import { getFrom } from './web.mjs'
+
+const run = promisify(execFile)
+export const root = fileURLToPath(new URL('../../..', import.meta.url))
+
+// pack returns the archive that npm makes of the package, and the names of its files.
+export async function pack(t) {
+  const dir = mkdtempSync(join(tmpdir(), 'weirlimit-'))
+  t.after(() => rmSync(dir, { recursive: true }))
+  const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', dir], { cwd: join(root, 'clients/node') })
+  const [{ filename, files }] = Object.values(JSON.parse(stdout))
+  return { archive: join(dir, filename), files: files.map((file) => file.path) }
+}
+
+// install installs the archive into a new folder. With others, the folder also finds the packages of the tests.
+export async function install(t, archive, { others = false } = {}) {
+  const parent = others ? dirname(modules.resolve('express').split('/node_modules/')[0] + '/x') : tmpdir()
+  const dir = mkdtempSync(join(parent, 'app-'))
+  t.after(() => rmSync(dir, { recursive: true }))
+  writeFileSync(join(dir, 'package.json'), '{"name": "app", "private": true, "type": "module"}')
+  await run('npm', ['install', '--offline', '--no-audit', '--no-fund', archive], { cwd: dir })
+  return dir
+}
+
+// script writes and runs a program, and returns what it prints.
+export async function script(dir, name, text, env) {
+  writeFileSync(join(dir, name), text)
+  const { stdout } = await run(process.execPath, [name], { cwd: dir, env: { ...process.env, ...env }, timeout: 120_000 })
+  return stdout
+}
+
+// serve runs a program that listens on PORT, and returns a function that sends it requests.
+export async function serve(t, dir, name, text, env) {
+  writeFileSync(join(dir, name), text)
+  const port = await freePort()
+  const child = spawn(process.execPath, [name], { cwd: dir, env: { ...process.env, ...env, PORT: port }, stdio: ['ignore', 'inherit', 'inherit'] })
+  const ended = once(child, 'exit').then(([code]) => { throw new Error(`${name} ended with ${code}`) })
+  ended.catch(() => {})
+  t.after(() => child.kill())
+  const get = getFrom(`http://127.0.0.1:${port}`)
+  const connects = async () => {
+    for (;;) {
+      try {
+        return await get('/nosuch')
+      } catch (err) {
+        if (err.code !== 'ECONNREFUSED') throw err
+        await new Promise(setImmediate)
+      }
+    }
+  }
+  await Promise.race([connects(), ended])
+  return get
+}
+
+async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address()
+  server.close()
+  return port
+}
+
+// blocks returns the code of a page in one language.
+export function blocks(page, language, heading) {
+  let text = readFileSync(join(root, page), 'utf8')
+  if (heading) text = text.split(new RegExp(`^#+ ${heading}$`, 'm'))[1].split(/^## /m)[0]
+  return [...text.matchAll(new RegExp('^```' + language + '\\n(.*?)^```$', 'gms'))].map((m) => m[1])
+}
+

@@ -1,0 +1,175 @@
+// The package as a user gets it, and the code of its README and of docs/node.md.
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { install, blocks, pack, script, serve } from './package.mjs'
+import { modules, start } from './stand.mjs'
+import { statuses } from './web.mjs'
+
+const patient = (text) => text.replaceAll(/(url: 'redis:[^']*')/g, '$1, timeout: 20_000, totalTimeout: 40_000') // a busy machine is slow
+
+// page returns the code of a page for a server, and with a port that the environment chooses.
+function codeFor(server, text) {
+  return patient(text).replaceAll('redis://127.0.0.1:7073', server.url('resp')).replace('app.listen(8080)', 'app.listen(process.env.PORT)')
+}
+
+async function inline(t) {
+  const server = await start({ flags: ['--inline-policies'] })
+  t.after(() => server.stop())
+  return server
+}
+
+test('the archive holds the package and nothing else', async (t) => {
+  const { files } = await pack(t)
+  for (const name of ['package.json', 'README.md', 'LICENSE', 'index.js', 'index.mjs', 'index.d.ts', 'express.mjs', 'fastify.js', 'lib/resp.js']) {
+    assert(files.includes(name), `${name} is missing in ${files}`)
+  }
+  for (const name of files) assert.doesNotMatch(name, /^(test|node_modules)\//)
+})
+
+test('installed without a network, it denies the second attempt', async (t) => {
+  const server = await inline(t)
+  const { archive } = await pack(t)
+  const dir = await install(t, archive)
+  const [, example] = blocks('clients/node/README.md', 'js')
+  assert.match(await script(dir, 'readme.mjs', codeFor(server, example)), /^true 3000\nfalse [12]\d{3}\n$/)
+  const required = example.replace("import { Weir } from 'weirlimit'", "const { Weir } = require('weirlimit')")
+  const wrapped = `(async () => {${required}})()`.replace('{ user: \'ann\' }', '{ user: \'bob\' }')
+  assert.match(await script(dir, 'readme.cjs', codeFor(server, wrapped)), /^true 3000\nfalse [12]\d{3}\n$/)
+  for (const name of ['weirlimit', 'weirlimit/express', 'weirlimit/fastify']) {
+    const same = `import * as esm from '${name}'
+      import { createRequire } from 'node:module'
+      const cjs = createRequire(import.meta.url)('${name}')
+      for (const name in cjs) if (cjs[name] !== esm[name]) throw new Error(name)
+      console.log(Object.keys(cjs).length)`
+    assert.match(await script(dir, 'same.mjs', same), /^[1-9]\n$/)
+  }
+})
+
+test('the application of the README denies the sixth request', async (t) => {
+  const server = await inline(t)
+  const { archive } = await pack(t)
+  const dir = await install(t, archive, { others: true })
+  const [app] = blocks('clients/node/README.md', 'js')
+  const get = await serve(t, dir, 'readme.mjs', codeFor(server, app))
+  // The request that found the application listening counts, too.
+  assert.equal(await statuses(get, 5), '200 200 200 200 429')
+})
+
+test('an application with express-rate-limit changes one line', async (t) => {
+  const server = await inline(t)
+  const { archive } = await pack(t)
+  const dir = await install(t, archive, { others: true })
+  const before = `import express from 'express'
+import { rateLimit } from 'express-rate-limit'
+
+const app = express()
+app.use(rateLimit({ windowMs: 60_000, limit: 5, standardHeaders: 'draft-8', legacyHeaders: false }))
+app.get('/', (req, res) => res.send('hello'))
+app.listen(process.env.PORT)
+`
+  const after = before.replace("'express-rate-limit'", "'weirlimit/express'")
+  const changed = after.split('\n').filter((line, i) => line !== before.split('\n')[i])
+  assert.deepEqual(changed, ["import { rateLimit } from 'weirlimit/express'"])
+  const old = await serve(t, dir, 'before.mjs', before)
+  const first = await serve(t, dir, 'first.mjs', after, { WEIR_URL: server.url('resp') })
+  const second = await serve(t, dir, 'second.mjs', after, { WEIR_URL: server.url('resp') })
+  assert.equal(await statuses(old, 5), '200 200 200 200 429')
+  // The requests that found the two applications listening count, too: both share the limit.
+  assert.equal(await statuses(first, 2), '200 200')
+  assert.equal(await statuses(second, 2), '200 429')
+  const [theirs, ours] = [await old(), await first()]
+  assert.deepEqual([ours.status, ours.body], [theirs.status, theirs.body])
+})
+
+test('docs/node.md: each application denies', async (t) => {
+  const { archive } = await pack(t)
+  const dir = await install(t, archive, { others: true })
+  const [first] = blocks('docs/node.md', 'js')
+  const [express] = blocks('docs/node.md', 'js', 'Express')
+  const [fastify] = blocks('docs/node.md', 'js', 'Fastify')
+  const [hono] = blocks('docs/node.md', 'js', 'Hono')
+  const [nest] = blocks('docs/node.md', 'ts', 'Nest')
+  const typescript = modules('typescript')
+  const { outputText } = typescript.transpileModule(nest, { compilerOptions: {
+    target: 'es2022', module: 'esnext', experimentalDecorators: true, emitDecoratorMetadata: true } })
+  for (const [name, text, path, want] of [
+    ['first', first, '/', '200 200 200 200 429'],
+    ['express', express, '/users/ann', '200 200 429'],
+    ['fastify', fastify, '/', '200 200 200 200 200 429'], // the hook of a route does not run for another path
+    ['hono', hono, '/', '200 200 200 200 429'],
+    ['nest', outputText, '/', '200 200 200 200 200 429'],
+  ]) {
+    const server = await inline(t)
+    const get = await serve(t, dir, `${name}.mjs`, codeFor(server, text))
+    assert.equal(await statuses(get, want.split(' ').length, path), want, name)
+    const denied = await get(path)
+    assert.match(denied.fields.get('retry-after'), /^\d+$/, name)
+  }
+})
+
+test('docs/node.md: the other programs run', async (t) => {
+  const server = await inline(t)
+  const { archive } = await pack(t)
+  const dir = await install(t, archive)
+  const [take, outage, wait, reserve] = blocks('docs/node.md', 'js', 'The client')
+  assert.equal(await script(dir, 'take.mjs', codeFor(server, take)), '')
+  assert.match(await script(dir, 'again.mjs', codeFor(server, take)), /^try again in [12]\d{3} ms\n$/)
+  assert.equal(await script(dir, 'outage.mjs', codeFor(server, outage)), '')
+  assert.equal(await script(dir, 'reserve.mjs', codeFor(server, reserve)), "true 800\n{ reserved: 800, actual: 650, refunded: 150, recorded: 0 }\n")
+  assert(wait.includes('provider.wait'))
+})
+
+test('the types fit', async (t) => {
+  const { archive } = await pack(t)
+  const dir = await install(t, archive, { others: true })
+  const typescript = modules('typescript')
+  const text = `import { Weir, WeirError, type Decision } from 'weirlimit'
+import { rateLimit, WeirStore } from 'weirlimit/express'
+import { weirStore } from 'weirlimit/fastify'
+import { rateLimit as theirs } from 'express-rate-limit'
+import express, { type Request } from 'express'
+
+const weir = new Weir({ url: 'redis://127.0.0.1:7073', whenDown: 'allow' })
+weir.on('down', (err) => console.error(err.kind))
+const d: Decision = await weir.limit('1 per minute per user').take({ user: 'ann' }, { n: 2, id: 'x' })
+const r = await weir.policy('model').reserve({ tenant: 'acme' })
+console.log(d.retryAfterMs, r.expiresAt?.getTime(), (await r.settle(5)).refunded, WeirError.name)
+const app = express()
+app.use(rateLimit({ weir, limit: '5 per minute per ip', keyGenerator: (req: Request) => req.ip ?? '' }))
+app.use(rateLimit({ windowMs: 60_000, limit: async () => 5, standardHeaders: 'draft-8' }))
+app.use(theirs({ limit: 5, store: new WeirStore({ url: 'redis://127.0.0.1:7073' }) }))
+export const Store = weirStore({ weir, name: 'x' })
+// @ts-expect-error: a key has texts
+await weir.policy('model').take({ user: 5 })
+// @ts-expect-error: no such option
+new Weir({ timout: 5 })
+`
+  const required = `import weirlimit = require('weirlimit')
+import { WeirStore } from 'weirlimit/express'
+export const store = new WeirStore({ weir: new weirlimit.Weir() })
+`
+  const files = Object.entries({ 'types.mts': text, 'types.cts': required }).map(([name, source]) => {
+    writeFileSync(join(dir, name), source)
+    return join(dir, name)
+  })
+  const program = typescript.createProgram(files, {
+    module: typescript.ModuleKind.NodeNext,
+    moduleResolution: typescript.ModuleResolutionKind.NodeNext,
+    target: typescript.ScriptTarget.ES2022,
+    lib: ['lib.es2022.d.ts', 'lib.esnext.disposable.d.ts', 'lib.dom.d.ts'],
+    strict: true,
+    noEmit: true,
+    typeRoots: [join(dir, '../node_modules/@types')],
+    types: ['node'],
+  })
+  const ours = [...files, ...program.getSourceFiles().map((file) => file.fileName).filter((name) => name.includes('/weirlimit/'))]
+  assert.equal(ours.length, 9, ours)
+  const problems = [...program.getOptionsDiagnostics(), ...ours.flatMap((name) => {
+    const file = program.getSourceFile(name)
+    return [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)]
+  })]
+  const host = { getCanonicalFileName: (name) => name, getCurrentDirectory: () => dir, getNewLine: () => '\n' }
+  assert.equal(typescript.formatDiagnostics(problems, host), '')
+})
