@@ -2,10 +2,11 @@
 import { execFile, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { once } from 'node:events'
+import { after } from 'node:test'
 import { promisify } from 'node:util'
 import { modules } from './stand.mjs'
 import { getFrom } from './web.mjs'
@@ -13,23 +14,44 @@ import { getFrom } from './web.mjs'
 const run = promisify(execFile)
 export const root = fileURLToPath(new URL('../../..', import.meta.url))
 
+let packed
+
 // pack returns the archive that npm makes of the package, and the names of its files.
-export async function pack(t) {
-  const dir = mkdtempSync(join(tmpdir(), 'weirlimit-'))
-  t.after(() => rmSync(dir, { recursive: true }))
-  const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', dir], { cwd: join(root, 'clients/node') })
-  const [{ filename, files }] = Object.values(JSON.parse(stdout))
-  return { archive: join(dir, filename), files: files.map((file) => file.path) }
+export function pack() {
+  packed ??= (async () => {
+    const flags = ['--json', '--ignore-scripts', '--pack-destination', temporary(tmpdir())]
+    const { stdout } = await run('npm', ['pack', ...flags], { cwd: join(root, 'clients/node') })
+    const [{ filename, files }] = Object.values(JSON.parse(stdout))
+    return { archive: join(flags.at(-1), filename), files: files.map((file) => file.path) }
+  })()
+  return packed
 }
 
-// install installs the archive into a new folder. With others, the folder also finds the packages of the tests.
-export async function install(t, archive, { others = false } = {}) {
-  const parent = others ? dirname(modules.resolve('express').split('/node_modules/')[0] + '/x') : tmpdir()
-  const dir = mkdtempSync(join(parent, 'app-'))
-  t.after(() => rmSync(dir, { recursive: true }))
-  writeFileSync(join(dir, 'package.json'), '{"name": "app", "private": true, "type": "module"}')
-  await run('npm', ['install', '--offline', '--no-audit', '--no-fund', archive], { cwd: dir })
-  return dir
+const installed = {}
+
+// install installs the archive without a network, and returns the folder: an empty one, or with others one that
+// also finds the packages of the tests.
+export function install({ others = false } = {}) {
+  installed[others] ??= (async () => {
+    const { archive } = await pack()
+    const dir = temporary(others ? modulesDir() : tmpdir())
+    writeFileSync(join(dir, 'package.json'), '{"name": "app", "private": true, "type": "module"}')
+    await run('npm', ['install', '--offline', '--no-audit', '--no-fund', archive], { cwd: dir })
+    return dir
+  })()
+  return installed[others]
+}
+
+const modulesDir = () => modules.resolve('express').split('/node_modules/')[0]
+
+const folders = []
+
+after(() => { for (const dir of folders) rmSync(dir, { recursive: true }) })
+
+// temporary returns a new folder that is deleted after the tests.
+function temporary(parent) {
+  folders.push(mkdtempSync(join(parent, 'weirlimit-')))
+  return folders.at(-1)
 }
 
 // script writes and runs a program, and returns what it prints.

@@ -20,8 +20,8 @@ async function inline(t) {
   return server
 }
 
-test('the archive holds the package and nothing else', async (t) => {
-  const { files } = await pack(t)
+test('the archive holds the package and nothing else', async () => {
+  const { files } = await pack()
   for (const name of ['package.json', 'README.md', 'LICENSE', 'index.js', 'index.mjs', 'index.d.ts', 'express.mjs', 'fastify.js', 'lib/resp.js']) {
     assert(files.includes(name), `${name} is missing in ${files}`)
   }
@@ -30,8 +30,7 @@ test('the archive holds the package and nothing else', async (t) => {
 
 test('installed without a network, it denies the second attempt', async (t) => {
   const server = await inline(t)
-  const { archive } = await pack(t)
-  const dir = await install(t, archive)
+  const dir = await install()
   const [, example] = blocks('clients/node/README.md', 'js')
   assert.match(await script(dir, 'readme.mjs', codeFor(server, example)), /^true 3000\nfalse [12]\d{3}\n$/)
   const required = example.replace("import { Weir } from 'weirlimit'", "const { Weir } = require('weirlimit')")
@@ -49,8 +48,7 @@ test('installed without a network, it denies the second attempt', async (t) => {
 
 test('the application of the README denies the sixth request', async (t) => {
   const server = await inline(t)
-  const { archive } = await pack(t)
-  const dir = await install(t, archive, { others: true })
+  const dir = await install({ others: true })
   const [app] = blocks('clients/node/README.md', 'js')
   const get = await serve(t, dir, 'readme.mjs', codeFor(server, app))
   // The request that found the application listening counts, too.
@@ -59,8 +57,7 @@ test('the application of the README denies the sixth request', async (t) => {
 
 test('an application with express-rate-limit changes one line', async (t) => {
   const server = await inline(t)
-  const { archive } = await pack(t)
-  const dir = await install(t, archive, { others: true })
+  const dir = await install({ others: true })
   const before = `import express from 'express'
 import { rateLimit } from 'express-rate-limit'
 
@@ -84,8 +81,7 @@ app.listen(process.env.PORT)
 })
 
 test('docs/node.md: each application denies', async (t) => {
-  const { archive } = await pack(t)
-  const dir = await install(t, archive, { others: true })
+  const dir = await install({ others: true })
   const [first] = blocks('docs/node.md', 'js')
   const [express] = blocks('docs/node.md', 'js', 'Express')
   const [fastify] = blocks('docs/node.md', 'js', 'Fastify')
@@ -111,8 +107,7 @@ test('docs/node.md: each application denies', async (t) => {
 
 test('docs/node.md: the other programs run', async (t) => {
   const server = await inline(t)
-  const { archive } = await pack(t)
-  const dir = await install(t, archive)
+  const dir = await install()
   const [take, outage, wait, reserve] = blocks('docs/node.md', 'js', 'The client')
   assert.equal(await script(dir, 'take.mjs', codeFor(server, take)), '')
   assert.match(await script(dir, 'again.mjs', codeFor(server, take)), /^try again in [12]\d{3} ms\n$/)
@@ -121,9 +116,8 @@ test('docs/node.md: the other programs run', async (t) => {
   assert(wait.includes('provider.wait'))
 })
 
-test('the types fit', async (t) => {
-  const { archive } = await pack(t)
-  const dir = await install(t, archive, { others: true })
+test('the types fit', async () => {
+  const dir = await install({ others: true })
   const typescript = modules('typescript')
   const text = `import { Weir, WeirError, type Decision } from 'weirlimit'
 import { rateLimit, WeirStore } from 'weirlimit/express'
@@ -164,7 +158,7 @@ export const store = new WeirStore({ weir: new weirlimit.Weir() })
     typeRoots: [join(dir, '../node_modules/@types')],
     types: ['node'],
   })
-  const ours = [...files, ...program.getSourceFiles().map((file) => file.fileName).filter((name) => name.includes('/weirlimit/'))]
+  const ours = [...files, ...program.getSourceFiles().map((file) => file.fileName).filter((name) => name.includes('/node_modules/weirlimit/'))]
   assert.equal(ours.length, 8, ours)
   const problems = [...program.getOptionsDiagnostics(), ...ours.flatMap((name) => {
     const file = program.getSourceFile(name)
