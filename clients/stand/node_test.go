@@ -17,6 +17,8 @@ func TestNode(t *testing.T) {
 	node := needs.Program(t, "node")
 	needs.Program(t, "redis-server") // for the store of another package
 	modules := needs.Modules(t, "../node/test/modules")
+	recordInputs(t, "../node")
+	recordInputs(t, "../../examples/node-express")
 	env := append(os.Environ(), "WEIR_STAND="+serveStand(t), "WEIR_NODE_MODULES="+modules)
 	for _, file := range must.Get(filepath.Glob("../node/test/*.test.mjs"))(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".test.mjs"), func(t *testing.T) {

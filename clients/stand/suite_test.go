@@ -1,7 +1,10 @@
 package main
 
 import (
+	"io/fs"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/testkit/must"
@@ -19,4 +22,19 @@ func serveStand(t *testing.T) string {
 		s.close()
 	})
 	return control.URL
+}
+
+// recordInputs looks at each file below a directory, but for installed packages. The go command
+// records that in the inputs of the test, so no cached result outlives a change there.
+func recordInputs(t *testing.T, dir string) {
+	t.Helper()
+	must.Do(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "node_modules" {
+			return fs.SkipDir
+		}
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		return err
+	}))
 }

@@ -24,8 +24,10 @@ function checkKey(key) {
     }
     // A UTF-16 unit is at most 3 bytes of UTF-8.
     if (value.length * 3 > MAX_VALUE_BYTES && Buffer.byteLength(value) > MAX_VALUE_BYTES) {
-      return inputError(`the value of "${name}" has ${Buffer.byteLength(value)} bytes, and at most ` +
+      const err = inputError(`the value of "${name}" has ${Buffer.byteLength(value)} bytes, and at most ` +
         `${MAX_VALUE_BYTES} are allowed; pass a hash of it`)
+      err.status = 400 // for Express: it is most likely a mistake of the caller of the program
+      return err
     }
   }
   return undefined

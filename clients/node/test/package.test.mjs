@@ -1,9 +1,9 @@
 // The package as a user gets it, and the code of its README and of docs/node.md.
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { install, blocks, pack, script, serve } from './package.mjs'
+import { blocks, install, pack, root, script, serve } from './package.mjs'
 import { modules, start } from './stand.mjs'
 import { statuses } from './web.mjs'
 
@@ -80,6 +80,19 @@ app.listen(process.env.PORT)
   assert.deepEqual([ours.status, ours.body], [theirs.status, theirs.body])
 })
 
+test('examples/node-express limits addresses and users', async (t) => {
+  const server = await start()
+  t.after(() => server.stop())
+  const dir = await install({ others: true })
+  const app = readFileSync(join(root, 'examples/node-express/app.js'), 'utf8').replace('new Weir({', '$& timeout: 20_000, totalTimeout: 40_000,')
+  const get = await serve(t, dir, 'example.mjs', app, { WEIR_URL: server.url('resp') })
+  assert.equal(await statuses(get, 6), '200 200 200 200 200 429')
+  for (const name of ['ann', 'Jürgen', '张三', 'a b&c=d+e%41?#']) {
+    assert.equal(await statuses(get, 11, '/users/' + encodeURIComponent(name)), '200 '.repeat(10) + '429', name)
+  }
+  assert.equal(await statuses(get, 1, '/users/' + 'n'.repeat(1100)), '400')
+})
+
 test('docs/node.md: each application denies', async (t) => {
   const dir = await install({ others: true })
   const [first] = blocks('docs/node.md', 'js')
@@ -109,8 +122,9 @@ test('docs/node.md: the other programs run', async (t) => {
   const server = await inline(t)
   const dir = await install()
   const [take, outage, wait, reserve] = blocks('docs/node.md', 'js', 'The client')
-  assert.equal(await script(dir, 'take.mjs', codeFor(server, take)), '')
-  assert.match(await script(dir, 'again.mjs', codeFor(server, take)), /^try again in [12]\d{3} ms\n$/)
+  const taken = codeFor(server, take).replace('3s apart', '60s apart')
+  assert.equal(await script(dir, 'take.mjs', taken), '')
+  assert.match(await script(dir, 'again.mjs', taken), /^try again in [1-5]\d{4} ms\n$/)
   assert.equal(await script(dir, 'outage.mjs', codeFor(server, outage)), '')
   assert.equal(await script(dir, 'reserve.mjs', codeFor(server, reserve)), "true 800\n{ reserved: 800, actual: 650, refunded: 150, recorded: 0 }\n")
   assert(wait.includes('provider.wait'))

@@ -18,11 +18,14 @@ const bannerTimeout = time.Minute
 type Server struct {
 	*exec.Cmd
 	Main, Admin string        // addresses of the listeners for decisions and for operators, host:port; "" if there is none
+	RESP        string        // address of the listener for Redis clients; "" if there is none
 	Ended       chan struct{} // closed when it has closed its standard error
 
 	mu     sync.Mutex
 	output strings.Builder
 }
+
+var respListener = regexp.MustCompile(`(?m)^  Redis clients +(\S+)$`)
 
 var listener = regexp.MustCompile(`(?m)^(weir listens on|  operators) +http://(\S+)$`)
 
@@ -74,6 +77,9 @@ func Serve(t testing.TB, cmd *exec.Cmd) *Server {
 	lastLine := func(output string) bool { return strings.Contains(output, "\n  look ") }
 	if err := s.Await(lastLine); err != nil {
 		t.Fatal(err)
+	}
+	if m := respListener.FindStringSubmatch(s.Output()); m != nil {
+		s.RESP = m[1]
 	}
 	for _, m := range listener.FindAllStringSubmatch(s.Output(), -1) {
 		if m[1] == "  operators" {

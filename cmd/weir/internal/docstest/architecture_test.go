@@ -62,7 +62,8 @@ func libraries(t *testing.T) []string {
 	found := map[string]bool{}
 	for _, file := range files(t, isProgram) {
 		dir := path.Dir(file)
-		outside := strings.HasPrefix(dir, "bench") || strings.HasPrefix(dir, "examples") || strings.HasPrefix(dir, "cmd") || strings.HasPrefix(dir, "scripts")
+		top, _, _ := strings.Cut(dir, "/")
+		outside := slices.Contains([]string{"bench", "clients", "cmd", "examples", "scripts"}, top)
 		if !outside && !strings.Contains("/"+dir+"/", "/internal/") {
 			found[dir] = true
 		}

@@ -314,15 +314,32 @@ type node struct {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	needs.Program(t, "node")
-	return &node{dir: needs.Modules(t, "testdata/migrating"), weir: program.Path(t), redis: redistest.Start(t).Addr}
+	dir := needs.Modules(t, "testdata/migrating")
+	client := filepath.Join(dir, "node_modules", "weirlimit")
+	for _, part := range []string{"lib", "index.js", "index.mjs", "express.js", "express.mjs", "package.json"} {
+		copyClient(t, filepath.Join(root, "clients", "node", part), filepath.Join(client, part))
+	}
+	return &node{dir: dir, weir: program.Path(t), redis: redistest.Start(t).Addr}
 }
 
-// serve runs weir with a policy file until the test ends, and returns its address.
+// copyClient copies a file, or a directory of files.
+func copyClient(t *testing.T, from, to string) {
+	t.Helper()
+	info := must.Get(os.Stat(from))(t)
+	if info.IsDir() {
+		must.Do(t, os.CopyFS(to, os.DirFS(from)))
+		return
+	}
+	must.Do(t, os.MkdirAll(filepath.Dir(to), 0o777))
+	must.Do(t, os.WriteFile(to, must.Get(os.ReadFile(from))(t), 0o666))
+}
+
+// serve runs weir with a policy file until the test ends, and returns the address for Redis clients.
 func (n *node) serve(t *testing.T, file string) (address string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "weir.yaml")
 	write(t, path, file)
-	return program.Serve(t, exec.Command(n.weir, "serve", "--policies", path, "--listen", "127.0.0.1:0")).Main
+	return program.Serve(t, exec.Command(n.weir, "serve", "--policies", path, "--listen", "127.0.0.1:0", "--resp-listen", "127.0.0.1:0")).RESP
 }
 
 // A call is one of testdata/migrating/calls.mjs.
@@ -335,8 +352,9 @@ type call struct {
 // runNew runs new code of the page on the service at the address.
 func (n *node) runNew(t *testing.T, address, module string, calls []call) []json.RawMessage {
 	t.Helper()
-	ours := strings.NewReplacer("127.0.0.1:7070", address, "timeout(500)", "timeout(30_000)") // a busy machine is slow
-	return n.run(t, ours.Replace(module), ours.Replace(onlyBlock(t, "Calling Weir", "js")), calls, "real")
+	patient := "redis://" + address + "', timeout: 30_000, totalTimeout: 60_000" // a busy machine is slow
+	ours := strings.Replace(onlyBlock(t, "Calling Weir", "js"), "redis://127.0.0.1:7073'", patient, 1)
+	return n.run(t, module, ours, calls, "real")
 }
 
 // run calls functions of a module in a new directory, whose modules find the packages and weir.mjs,

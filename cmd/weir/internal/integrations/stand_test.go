@@ -3,7 +3,9 @@
 package integrations
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -30,20 +32,17 @@ import (
 // testTimeout bounds each wait of a test. A request that takes so long hangs.
 const testTimeout = 20 * time.Second
 
-// policies limit by a header and by the client's address, and one only observes. The
-// programs of examples/ use search and demo.
+// policies limit by a header and by the client's address, and one only observes.
 const policies = `
 version: 1
 policies:
   users:     {limit: 3 per hour per user}
   addresses: {limit: 3 per hour per ip}
   observed:  {limit: 3 per hour per user, shadow: true}
-  search:    {limit: 3 per hour per ip}
   planned:   {limit: 3 per hour per user, plan-by: plan, plans: {pro: 9 per hour}}
   masked:    {limit: 5 per hour per masked_remote_address}
   many:      {limit: 100 per hour per ip}
   once:      {limit: 1 per hour per ip}
-  demo:      {limit: 3 per hour per user}
 `
 
 // stand is a real proxy between a client and an application, with a real weir
@@ -54,8 +53,6 @@ type stand struct {
 	options Options
 	grpc    string   // listener of weir for Envoy, as in --grpc-listen; "" = none
 	serve   []string // further arguments of weir serve
-	env     []string // further environment of programs
-	command []string // starts a program of examples/
 	dir     string
 	weir    *program.Server
 	secrets string // content of weir's file of secrets
@@ -154,7 +151,7 @@ func (s *stand) run(name string, args ...string) *exec.Cmd {
 	s.t.Helper()
 	cmd := exec.Command(needs.Program(s.t, name), args...)
 	cmd.Dir = s.dir
-	cmd.Env = append(append(os.Environ(), s.env...), "WEIR_GATE_SECRET="+thisSecret, "HOME="+s.dir, "XDG_DATA_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir)
+	cmd.Env = append(os.Environ(), "WEIR_GATE_SECRET="+thisSecret, "HOME="+s.dir, "XDG_DATA_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	log := must.Get(os.OpenFile(filepath.Join(s.dir, logName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644))(s.t)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -287,4 +284,24 @@ func free(t *testing.T) string {
 	}
 	t.Fatal("no port is free")
 	return ""
+}
+
+// peeked is the state of a key under one limit.
+type peeked struct {
+	RetryAfter int64 `json:"retry_after_ms"`
+	Limits     []struct{ Used int64 }
+}
+
+func (p peeked) used() int64 { return p.Limits[0].Used }
+
+// peek returns the state that weir has.
+func (s *stand) peek(policy, dimension, value string) (p peeked) {
+	s.t.Helper()
+	body, _ := json.Marshal(map[string]any{"policy": policy, "key": map[string]string{dimension: value}})
+	res := must.Get(http.Post("http://"+s.options.Weir+"/v1/peek", "application/json", bytes.NewReader(body)))(s.t)
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(&p); err != nil || len(p.Limits) != 1 {
+		s.t.Fatalf("peek of %q: %s: %+v, %v", value, res.Status, p, err)
+	}
+	return p
 }
