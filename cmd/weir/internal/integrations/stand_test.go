@@ -51,8 +51,7 @@ type stand struct {
 	t       *testing.T
 	proxy   proxy
 	options Options
-	grpc    string   // listener of weir for Envoy, as in --grpc-listen; "" = none
-	serve   []string // further arguments of weir serve
+	grpc    string // listener of weir for Envoy, as in --grpc-listen; "" = none
 	dir     string
 	weir    *program.Server
 	secrets string // content of weir's file of secrets
@@ -121,7 +120,7 @@ func (s *stand) startWeir() {
 	if s.grpc != "" && !s.options.OfPolicy {
 		args = append(args, "--envoy-config", filepath.Join(s.dir, "ratelimit.yaml"))
 	}
-	cmd := exec.Command(program.Path(s.t), append(args, s.serve...)...)
+	cmd := exec.Command(program.Path(s.t), args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.weir = program.Serve(s.t, cmd)
 }
