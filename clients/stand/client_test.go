@@ -156,6 +156,9 @@ func (c *client) post(s *step, saved map[string]any, until time.Time) (map[strin
 	if s.Limit != nil {
 		body["limits"] = texts(s.Limit)
 	}
+	if len(s.Limits) > 0 {
+		body["limit_names"] = s.Limits
+	}
 	put("n", s.N)
 	put("id", s.ID)
 	put("ttl_ms", s.TTL)

@@ -101,7 +101,8 @@ class Weir extends EventEmitter {
           return answer
         } catch (err) {
           if (err.kind !== 'unavailable') throw err
-          this.breaker.fail(err)
+          if (err.answered) this.breaker.succeed() // weir is there, but its store is not
+          else this.breaker.fail(err)
           const pause = failed === 0 ? 0 : (25 + Math.random() * 50) * failed
           const last = ++failed > o.retries || this.closed || this.breaker.isOpen()
           if (last || performance.now() + pause >= deadline) throw this.undecided(err)

@@ -21,6 +21,14 @@ class WeirError extends Error {
 
 const inputError = (message) => new WeirError('input', message)
 const unavailable = (message, cause) => new WeirError('unavailable', message, { cause })
+
+// undecided is an answer of weir without a decision, because its store is away or it has too much to do.
+function undecided(message) {
+  const err = unavailable(message)
+  err.answered = true
+  return err
+}
+
 const protocolError = (message, cause) => new WeirError('protocol', message, { cause })
 
 // authError words the errors of both fronts alike.
@@ -36,4 +44,4 @@ function clip(text) {
   return JSON.stringify(text.length > 60 ? text.slice(0, 60) + '…' : text)
 }
 
-module.exports = { WeirError, inputError, unavailable, protocolError, authError, clip }
+module.exports = { WeirError, inputError, unavailable, undecided, protocolError, authError, clip }

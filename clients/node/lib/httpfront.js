@@ -3,7 +3,7 @@
 const http = require('node:http')
 const https = require('node:https')
 const { Decision, fromWire } = require('./decision')
-const { WeirError, unavailable, protocolError, authError, clip } = require('./errors')
+const { WeirError, unavailable, undecided, protocolError, authError, clip } = require('./errors')
 
 // A HttpFront makes calls over HTTP, where the listener for Redis clients is not open. A call costs
 // several times as much. docs/http-api.md describes the calls.
@@ -91,7 +91,7 @@ class HttpFront {
       case 410:
         return new WeirError('expired', detail)
     }
-    return status >= 500 ? unavailable(detail) : this.none(`${status} ${clip(detail)}`)
+    return status >= 500 ? undecided(detail) : this.none(`${status} ${clip(detail)}`)
   }
 
   // lost returns the error of a connection. Answers that are no HTTP, and those of TLS, are no

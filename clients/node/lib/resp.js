@@ -2,7 +2,7 @@
 
 const net = require('node:net')
 const tls = require('node:tls')
-const { WeirError, unavailable, protocolError, authError, clip } = require('./errors')
+const { WeirError, unavailable, undecided, protocolError, authError, clip } = require('./errors')
 
 // This file speaks RESP2 over one pipelined connection. docs/resp.md describes the commands.
 
@@ -250,7 +250,7 @@ class Connection {
   errorOf(reply) {
     switch (reply.code) {
       case 'ERR':
-        if (reply.text.startsWith('max number of clients')) return unavailable(reply.text)
+        if (reply.text.startsWith('max number of clients')) return undecided(reply.text)
         if (/^unknown command/i.test(reply.text)) return this.none(clip(reply.text))
         return new WeirError('input', reply.text)
       case 'NOAUTH':
@@ -259,7 +259,7 @@ class Connection {
       case 'NOPERM':
         return new WeirError('auth', reply.text)
       case 'UNAVAILABLE':
-        return unavailable(reply.text)
+        return undecided(reply.text)
       case 'SETTLED':
         return new WeirError('settled', reply.text)
       case 'EXPIRED':

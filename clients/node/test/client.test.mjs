@@ -99,6 +99,15 @@ test('after some failures calls are decided immediately, and a probe ends it', a
   assert.equal(weir.breaker.isOpen(), false)
 })
 
+test('a store that is away opens no breaker, because weir still decides other policies', async (t) => {
+  const policies = 'version: 1\npolicies:\n  strict: {limit: 5 per minute per user}\n  lenient: {limit: 5 per minute per user, when-store-is-down: allow}'
+  const { weir } = await newWeir(t, { policies, flags: ['--store', 'redis://127.0.0.1:1'], client: { breaker: 2, retries: 0 } })
+  weir.on('down', () => {})
+  for (let i = 0; i < 5; i++) assert.equal((await weir.policy('strict').take(ann)).error.answered, true)
+  const d = await weir.policy('lenient').take(ann)
+  assert.deepEqual([d.allowed, d.degraded, d.error], [true, true, undefined])
+})
+
 test('the number of calls that wait is bounded', async (t) => {
   const { server, weir } = await newWeir(t, { policies, client: { maxPending: 10 } })
   weir.on('down', () => {})
