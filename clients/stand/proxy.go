@@ -106,7 +106,7 @@ func (p *proxy) set(f fault) error {
 		return nil
 	}
 	if p.listener == nil && !p.ended {
-		listener, err := net.Listen("tcp", p.address)
+		listener, err := listenAgain(p.address)
 		if err != nil {
 			return err
 		}
@@ -114,6 +114,17 @@ func (p *proxy) set(f fault) error {
 		go p.serve(listener)
 	}
 	return nil
+}
+
+// listenAgain listens on a port of before. Another process may have it for a moment, as the near end
+// of a connection.
+func listenAgain(address string) (listener net.Listener, err error) {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+		if listener, err = net.Listen("tcp", address); err == nil {
+			return listener, nil
+		}
+	}
+	return nil, err
 }
 
 // close ends the proxy.
