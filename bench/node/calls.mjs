@@ -1,5 +1,6 @@
-// Makes calls for a while and prints what one costs: node calls.mjs WAY MILLISECONDS. The environment has WEIR_RESP,
-// WEIR_HTTP and MODULES. It prints the calls and the processor time of this process in microseconds.
+// Makes calls for a while and prints what one costs: node calls.mjs WAY MILLISECONDS. The
+// environment has WEIR_RESP, WEIR_HTTP and MODULES. It prints the calls and the processor time of
+// this process in microseconds.
 import { createRequire } from 'node:module'
 import { waysOf } from './ways.mjs'
 
@@ -10,15 +11,17 @@ async function run(ms, callers = 50) {
   const end = performance.now() + ms
   let calls = 0
   const before = process.cpuUsage()
-  await Promise.all(Array.from({ length: callers }, async () => {
-    while (performance.now() < end) {
-      if (!await take(`user-${calls++ % 10_000}`)) throw new Error('denied')
-    }
-  }))
+  await Promise.all(
+    Array.from({ length: callers }, async () => {
+      while (performance.now() < end) {
+        if (!(await take(`user-${calls++ % 10_000}`))) throw new Error('denied')
+      }
+    }),
+  )
   const { user, system } = process.cpuUsage(before)
   return [calls, user + system]
 }
 
 await run(Number(milliseconds) / 2)
-console.log(...await run(Number(milliseconds)))
+console.log(...(await run(Number(milliseconds))))
 process.exit()

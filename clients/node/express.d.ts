@@ -28,8 +28,8 @@ export interface RateLimitOptions<Req = any, Res = any> extends WeirOptions {
   /** A client. Without it, its options stand beside these. */
   weir?: Weir
   /**
-   * Requests in windowMs, or the text of a limit, such as `'100 per 15m per ip'`, or several texts, or a function
-   * that returns one of these. Default 5.
+   * Requests in windowMs, or the text of a limit, such as `'100 per 15m per ip'`, or several
+   * texts, or a function that returns one of these. Default 5.
    */
   limit?: Limit | ((request: Req, response: Res) => Awaitable<Limit>)
   /** Milliseconds, for a limit that is a number; default 60,000. */
@@ -38,11 +38,16 @@ export interface RateLimitOptions<Req = any, Res = any> extends WeirOptions {
   policy?: string
   /** With `limit`: the name of the policy; default: made of the text. */
   name?: string
-  /** Text, the value of the only dimension, or an object with all values; default: the address of the client. */
+  /** Text, the value of the only dimension, or an object with all; default: the client's address. */
   keyGenerator?: (request: Req, response: Res) => Awaitable<string | Key>
   ipv6Subnet?: number | false
   skip?: (request: Req, response: Res) => Awaitable<boolean>
-  handler?: (request: Req, response: Res, next: Next, options: RateLimitOptions<Req, Res>) => unknown
+  handler?: (
+    request: Req,
+    response: Res,
+    next: Next,
+    options: RateLimitOptions<Req, Res>,
+  ) => unknown
   message?: unknown
   statusCode?: number
   legacyHeaders?: boolean
@@ -61,7 +66,9 @@ export interface RateLimitMiddleware {
 }
 
 /** Middleware for Express with the options of express-rate-limit. */
-export function rateLimit<Req = Request, Res = Response>(options?: RateLimitOptions<Req, Res>): RateLimitMiddleware
+export function rateLimit<Req = Request, Res = Response>(
+  options?: RateLimitOptions<Req, Res>,
+): RateLimitMiddleware
 export default rateLimit
 
 export interface WeirStoreOptions extends WeirOptions {

@@ -23,37 +23,51 @@ const defaults = {
   validate: true,
 }
 
-// rateLimit returns middleware for Express. Its options have the names, the meaning and the defaults of
-// express-rate-limit, but for these:
+// rateLimit returns middleware for Express. Its options have the names, the meaning and the
+// defaults of express-rate-limit, but for these:
 //
 //   weir, or url, token …  a client, or the options of one
 //   limit                  a number of requests in windowMs, or the text of a limit, such as
-//                          '100 per 15m per ip, 1s apart', or several texts, or a function that returns one of these
+//                          '100 per 15m per ip, 1s apart', or several texts, or a function that
+//                          returns one of these
 //   policy                 instead of it: the name of a policy of the server's file
 //   name                   with limit: of the policy; default: made of the limit
-//   keyGenerator           returns text, the value of the only dimension, or an object with all values;
-//                          default: the address of the client
+//   keyGenerator           returns text, the value of the only dimension, or an object with all
+//                          values; default: the address of the client
 //
 // Without a decision of weir whenDown of the client decides: 503, or the request passes.
 function rateLimit(options) {
-  const own = ['limit', 'policy', 'name', 'keyGenerator', 'handler', 'passOnStoreError', ...Object.keys(defaults)]
+  const own = [
+    'limit',
+    'policy',
+    'name',
+    'keyGenerator',
+    'handler',
+    'passOnStoreError',
+    ...Object.keys(defaults),
+  ]
   const { weir, ...given } = clientOf(options, own)
   const o = { ...defaults, ...given }
   if (o.limit !== undefined && o.policy !== undefined) {
-    throw inputError('rateLimit takes limit or policy, not both; the numbers of a policy stand in the file of weir serve')
+    throw inputError(
+      'rateLimit takes limit or policy, not both; the numbers of a policy stand in the file of weir serve',
+    )
   }
   if (o.policy === undefined) o.limit ??= 5
   const rules = new Map() // by the text of their limits
   const fixed = typeof o.limit === 'function' ? undefined : ruleOf(o.limit)
   const warn = warnings(o.validate)
-  const generate = o.keyGenerator ?? ((request) => {
-    checkAddress(request, warn)
-    return ipKeyGenerator(request.ip ?? '', o.ipv6Subnet)
-  })
+  const generate =
+    o.keyGenerator ??
+    ((request) => {
+      checkAddress(request, warn)
+      return ipKeyGenerator(request.ip ?? '', o.ipv6Subnet)
+    })
 
   // ruleOf returns the limiter of a limit, its dimensions, and its numbers for header fields.
   function ruleOf(limit) {
-    if (o.policy !== undefined) return { limiter: weir.policy(o.policy), dimensions: ['ip'], numbers: {} }
+    if (o.policy !== undefined)
+      return { limiter: weir.policy(o.policy), dimensions: ['ip'], numbers: {} }
     const isNumber = typeof limit === 'number'
     const texts = isNumber ? [textOf(limit, o.windowMs, 'key')] : [].concat(limit)
     const id = JSON.stringify(texts)
@@ -74,7 +88,9 @@ function rateLimit(options) {
   function keyOf(value, { dimensions }) {
     if (typeof value === 'object' && value !== null) return value
     if (dimensions.length > 1) {
-      throw inputError(`the limits count by ${dimensions.join(', ')}; return an object with these from keyGenerator`)
+      throw inputError(
+        `the limits count by ${dimensions.join(', ')}; return an object with these from keyGenerator`,
+      )
     }
     return dimensions.length === 0 ? {} : { [dimensions[0]]: value }
   }
@@ -110,7 +126,8 @@ function rateLimit(options) {
     request[o.requestPropertyName] = info
     setHeaders(response, info, o)
     if (d.allowed) {
-      if (o.skipFailedRequests || o.skipSuccessfulRequests) countBack(request, response, () => limiter.refund(key, d))
+      if (o.skipFailedRequests || o.skipSuccessfulRequests)
+        countBack(request, response, () => limiter.refund(key, d))
       return next()
     }
     if (Number.isFinite(d.retryAfterMs) && !response.headersSent) {
@@ -130,11 +147,12 @@ function rateLimit(options) {
     const end = async (finished) => {
       if (ended) return
       ended = true
-      const successful = finished && await o.requestWasSuccessful(request, response)
+      const successful = finished && (await o.requestWasSuccessful(request, response))
       const leftOut = successful ? o.skipSuccessfulRequests : o.skipFailedRequests
       if (leftOut) await refund()
     }
-    const report = (err) => console.error(`weirlimit: a request was not counted back: ${err.message}`)
+    const report = (err) =>
+      console.error(`weirlimit: a request was not counted back: ${err.message}`)
     response.once('finish', () => end(true).catch(report))
     response.once('close', () => end(false).catch(report))
   }
@@ -143,7 +161,10 @@ function rateLimit(options) {
     limit(request, response, next).catch(next)
   }
   middleware.resetKey = async (value) => {
-    if (!fixed) throw inputError('resetKey needs a limit that is no function; reset the key of its limiter: weir.limit(…).reset(key)')
+    if (!fixed)
+      throw inputError(
+        'resetKey needs a limit that is no function; reset the key of its limiter: weir.limit(…).reset(key)',
+      )
     await fixed.limiter.reset(keyOf(value, fixed))
   }
   return middleware
@@ -157,14 +178,23 @@ function checkAddress(request, warn) {
   }
   const trust = request.app.get('trust proxy')
   if (trust === true) {
-    warn('trustProxy', "'trust proxy' is true, so any client chooses its address; set the number of proxies: app.set('trust proxy', 1)")
+    warn(
+      'trustProxy',
+      "'trust proxy' is true, so any client chooses its address; set the number of proxies: app.set('trust proxy', 1)",
+    )
   }
   if (request.headers['x-forwarded-for'] && trust === false) {
-    warn('xForwardedForHeader', "a request has X-Forwarded-For, but 'trust proxy' is not set, so all clients of the proxy count as one; " +
-      "behind a proxy call app.set('trust proxy', 1)")
+    warn(
+      'xForwardedForHeader',
+      "a request has X-Forwarded-For, but 'trust proxy' is not set, so all clients of the proxy count as one; " +
+        "behind a proxy call app.set('trust proxy', 1)",
+    )
   }
   if (request.headers.forwarded && ip === request.socket?.remoteAddress) {
-    warn('forwardedHeader', 'a request has Forwarded, which Express ignores; pass a keyGenerator that reads it')
+    warn(
+      'forwardedHeader',
+      'a request has Forwarded, which Express ignores; pass a keyGenerator that reads it',
+    )
   }
 }
 
@@ -172,7 +202,8 @@ function checkAddress(request, warn) {
 function warnings(validate) {
   const printed = new Set()
   return (name, text) => {
-    const on = typeof validate === 'object' ? validate[name] ?? validate.default ?? true : validate
+    const on =
+      typeof validate === 'object' ? (validate[name] ?? validate.default ?? true) : validate
     if (!on || printed.has(name)) return
     printed.add(name)
     console.error(`weirlimit: ${text} (validate: { ${name}: false } hides this)`)

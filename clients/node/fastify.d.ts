@@ -8,8 +8,18 @@ export interface WeirStoreOptions extends WeirOptions {
 }
 
 interface Store {
-  incr(key: string, done: (err: Error | null, result?: { current: number; ttl: number }) => void, timeWindow: number, max: number): void
-  read(key: string, done: (err: Error | null, result?: { current: number; ttl: number }) => void, timeWindow: number, max: number): void
+  incr(
+    key: string,
+    done: (err: Error | null, result?: { current: number; ttl: number }) => void,
+    timeWindow: number,
+    max: number,
+  ): void
+  read(
+    key: string,
+    done: (err: Error | null, result?: { current: number; ttl: number }) => void,
+    timeWindow: number,
+    max: number,
+  ): void
   child(params: any): Store
 }
 

@@ -3,8 +3,9 @@ import type { ConnectionOptions } from 'node:tls'
 
 export interface WeirOptions {
   /**
-   * The address of `weir serve --resp-listen`: `redis://host:port`, `rediss://host:port` with TLS, or
-   * `unix:/path`; or that of `--listen`: `http://host:port` or `https://host:port`. A password in it is the token.
+   * The address of `weir serve --resp-listen`: `redis://host:port`, `rediss://host:port` with TLS,
+   * or `unix:/path`; or that of `--listen`: `http://host:port` or `https://host:port`. A password in
+   * it is the token.
    * Default: the environment variable WEIR_URL.
    */
   url?: string
@@ -20,7 +21,7 @@ export interface WeirOptions {
   retries?: number
   /** The decision on attempts while weir does not answer; default `deny`. */
   whenDown?: 'deny' | 'allow'
-  /** The most calls that wait for weir; further ones get the decision of whenDown. Default 10,000. */
+  /** The most calls that wait for weir; whenDown decides further ones. Default 10,000. */
   maxPending?: number
   /** Failures in a row after which only a call now and then is tried; default 5, 0 = never. */
   breaker?: number
@@ -110,7 +111,7 @@ export class Limiter {
   take(key?: Key, options?: TakeOptions): Promise<Decision>
   /** The decision that take would get now, without a change. */
   peek(key?: Key, options?: { n?: number }): Promise<Decision>
-  /** Takes n units at the first instant at which they fit, in the order of the calls, and resolves then. */
+  /** Takes n units at the first instant at which they fit, and resolves then. */
   wait(key?: Key, options?: WaitOptions): Promise<Decision>
   /** Takes back n units, by default 1, of a grant, and returns how many. */
   refund(key: Key, grant: Decision | number, options?: TakeOptions): Promise<number>
@@ -121,7 +122,11 @@ export class Limiter {
   /** Forgets the histories of a key. */
   reset(key?: Key, options?: { limits?: string[] }): Promise<{ reset: string[]; kept: string[] }>
   /** Denies a key for so many milliseconds; 0 ends the block. */
-  block(key: Key, ms: number, options?: { limits?: string[] }): Promise<{ limits: string[]; blockedUntil: number }>
+  block(
+    key: Key,
+    ms: number,
+    options?: { limits?: string[] },
+  ): Promise<{ limits: string[]; blockedUntil: number }>
   /** Attempts an estimate that is settled later with the units really used. */
   reserve(key?: Key, options?: ReserveOptions): Promise<Reservation>
 }
@@ -149,7 +154,7 @@ export class Reservation {
   extend(): Promise<Extension>
   /** Takes n more units, all or none, and renews the reservation. */
   add(n: number): Promise<Extension>
-  /** Ends a reservation that is open, with `done`: `await using job = await limiter.reserve(…)`. */
+  /** Ends an open reservation with `done`: `await using job = await limiter.reserve(…)`. */
   [Symbol.asyncDispose](): Promise<void>
 }
 
@@ -163,7 +168,7 @@ export interface Weir {
 /** A connection to `weir serve`. */
 export class Weir extends EventEmitter {
   constructor(options?: WeirOptions | string)
-  /** A limiter with the limit in its text, such as `'10 per minute per user, 3s apart'`; needs `--inline-policies`. */
+  /** A limiter with its limit in the code, such as `'10 per minute per user, 3s apart'`. */
   limit(text: string | string[], options?: { name?: string }): Limiter
   /** A limiter with a policy of the server's file. */
   policy(name: string): Limiter

@@ -10,8 +10,10 @@ const { inputError } = require('./errors')
 // A password in the address is the token.
 function readAddress(text) {
   if (typeof text !== 'string' || text === '') {
-    throw inputError('url is missing; pass it, or set WEIR_URL, to the address of weir serve --resp-listen, such as ' +
-      'redis://127.0.0.1:7073, or that of --listen, such as http://127.0.0.1:7070')
+    throw inputError(
+      'url is missing; pass it, or set WEIR_URL, to the address of weir serve --resp-listen, such as ' +
+        'redis://127.0.0.1:7073, or that of --listen, such as http://127.0.0.1:7070',
+    )
   }
   if (text.startsWith('unix:')) {
     const path = text.slice('unix:'.length).replace(/^\/\/(?=\/)/, '')
@@ -24,7 +26,12 @@ function readAddress(text) {
   } catch {
     throw wrongAddress(text)
   }
-  const schemes = { 'redis:': ['resp', false], 'rediss:': ['resp', true], 'http:': ['http', false], 'https:': ['http', true] }
+  const schemes = {
+    'redis:': ['resp', false],
+    'rediss:': ['resp', true],
+    'http:': ['http', false],
+    'https:': ['http', true],
+  }
   const scheme = schemes[url.protocol]
   const tail = url.pathname.replace(/^\/$/, '') + url.search + url.hash
   if (!scheme || !url.hostname || tail) throw wrongAddress(text)
@@ -40,8 +47,10 @@ function readAddress(text) {
 }
 
 function wrongAddress(text) {
-  return inputError(`the url ${JSON.stringify(text.replace(/:[^:@/]*@/, ':…@'))} is no address; write redis://host:port ` +
-    '(rediss:// with TLS), unix:/path, or http://host:port (https:// with TLS), without a path')
+  return inputError(
+    `the url ${JSON.stringify(text.replace(/:[^:@/]*@/, ':…@'))} is no address; write redis://host:port ` +
+      '(rediss:// with TLS), unix:/path, or http://host:port (https:// with TLS), without a path',
+  )
 }
 
 module.exports = { readAddress }

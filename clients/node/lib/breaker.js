@@ -1,7 +1,8 @@
 'use strict'
 
-// A Breaker keeps calls from a server that does not answer. After some failures in a row it is open:
-// calls fail without an attempt, except for a probe now and then. The first success closes it.
+// A Breaker keeps calls from a server that does not answer. After some failures in a row it is
+// open: calls fail without an attempt, except for a probe now and then. The first success closes
+// it.
 class Breaker {
   constructor(threshold) {
     this.threshold = threshold // failures in a row; 0 = never opens

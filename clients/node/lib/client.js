@@ -21,23 +21,27 @@ const defaults = {
   breaker: 5,
 }
 
-// A Weir is a connection to weir serve. index.d.ts describes the options. It emits `down` with the error
-// of the first call that weir did not decide, and `up` when it decides again. Without a listener for
-// `down` both are lines on standard error.
+// A Weir is a connection to weir serve. index.d.ts describes the options. It emits `down` with the
+// error of the first call that weir did not decide, and `up` when it decides again. Without a
+// listener for `down` both are lines on standard error.
 class Weir extends EventEmitter {
   constructor(options) {
     super()
-    const given = typeof options === 'string' ? { url: options } : options ?? {}
+    const given = typeof options === 'string' ? { url: options } : (options ?? {})
     const known = { ...defaults, url: undefined, token: undefined, tls: undefined }
     for (const name in given) {
-      if (!(name in known)) throw inputError(`no option ${JSON.stringify(name)}; there are ${Object.keys(known).join(', ')}`)
+      if (!(name in known))
+        throw inputError(
+          `no option ${JSON.stringify(name)}; there are ${Object.keys(known).join(', ')}`,
+        )
     }
     const o = { ...defaults, url: process.env.WEIR_URL }
     for (const name in given) if (given[name] !== undefined) o[name] = given[name]
     this.options = checkOptions(o)
     const address = readAddress(o.url)
     const settings = { token: o.token ?? address.token, tls: o.tls, maxSockets: 64 }
-    this.front = address.front === 'resp' ? new RespFront(address, settings) : new HttpFront(address, settings)
+    this.front =
+      address.front === 'resp' ? new RespFront(address, settings) : new HttpFront(address, settings)
     this.breaker = new Breaker(o.breaker)
     this.pending = 0 // calls that are not answered
     this.isDown = false
@@ -46,27 +50,31 @@ class Weir extends EventEmitter {
     this.closed = false
   }
 
-  // limit returns a limiter with the limit in its text, such as '10 per minute per user, 3s apart', or with
-  // several. The server must run with --inline-policies. Without a name weir makes one of the text, so
-  // another text begins with empty histories (R12).
+  // limit returns a limiter with the limit in its text, such as '10 per minute per user, 3s apart',
+  // or with several. The server must run with --inline-policies. Without a name weir makes one of
+  // the text, so another text begins with empty histories (R12).
   limit(text, { name = '' } = {}) {
     const limits = Array.isArray(text) ? text : [text]
     for (const line of limits) {
-      if (typeof line !== 'string' || line.trim() === '') throw inputError('a limit is text, such as "10 per minute per user"')
+      if (typeof line !== 'string' || line.trim() === '')
+        throw inputError('a limit is text, such as "10 per minute per user"')
     }
-    if (limits.length === 0) throw inputError('a policy has at least one limit, such as "10 per minute per user"')
+    if (limits.length === 0)
+      throw inputError('a policy has at least one limit, such as "10 per minute per user"')
     return new Limiter(this, name, limits)
   }
 
   // policy returns a limiter with a policy of the server's file.
   policy(name) {
-    if (typeof name !== 'string' || name === '') throw inputError('the name of a policy is text, as in the policy file of weir serve')
+    if (typeof name !== 'string' || name === '')
+      throw inputError('the name of a policy is text, as in the policy file of weir serve')
     return new Limiter(this, name, undefined)
   }
 
   // reservation returns the reservation with an id, such as one that another process has opened.
   reservation(id) {
-    if (typeof id !== 'string' || id === '') throw inputError('a reservation is named by its id, the text that reserve returned')
+    if (typeof id !== 'string' || id === '')
+      throw inputError('a reservation is named by its id, the text that reserve returned')
     return Reservation.named(this, id)
   }
 
@@ -89,7 +97,9 @@ class Weir extends EventEmitter {
       throw this.undecided(unavailable(`${o.maxPending} calls wait for weir; that is maxPending`))
     }
     if (!this.breaker.admits()) {
-      throw this.undecided(unavailable(`weir is away: ${this.breaker.cause.message}`, this.breaker.cause))
+      throw this.undecided(
+        unavailable(`weir is away: ${this.breaker.cause.message}`, this.breaker.cause),
+      )
     }
     this.pending++
     try {
@@ -101,7 +111,8 @@ class Weir extends EventEmitter {
           return answer
         } catch (err) {
           if (err.kind !== 'unavailable') throw err
-          if (err.answered) this.breaker.succeed() // weir is there, but its store is not
+          if (err.answered)
+            this.breaker.succeed() // weir is there, but its store is not
           else this.breaker.fail(err)
           const pause = failed === 0 ? 0 : (25 + Math.random() * 50) * failed
           const last = ++failed > o.retries || this.closed || this.breaker.isOpen()
@@ -144,7 +155,9 @@ class Weir extends EventEmitter {
     if (this.isDown) return err
     this.isDown = true
     if (this.listenerCount('down') === 0) {
-      console.error(`weir: ${err.message}; until it is back attempts are ${this.options.whenDown === 'allow' ? 'allowed' : 'denied'}`)
+      console.error(
+        `weir: ${err.message}; until it is back attempts are ${this.options.whenDown === 'allow' ? 'allowed' : 'denied'}`,
+      )
     }
     this.emit('down', err)
     return err
@@ -153,7 +166,8 @@ class Weir extends EventEmitter {
 
 // checkOptions throws for options that are none.
 function checkOptions(o) {
-  const problem = checkNumber('timeout', o.timeout, 1, 600_000) ??
+  const problem =
+    checkNumber('timeout', o.timeout, 1, 600_000) ??
     checkNumber('totalTimeout', o.totalTimeout, 1, 600_000) ??
     checkNumber('retries', o.retries, 0, 10) ??
     checkNumber('maxPending', o.maxPending, 1, 1_000_000) ??

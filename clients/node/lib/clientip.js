@@ -2,9 +2,9 @@
 
 const net = require('node:net')
 
-// ipKeyGenerator returns the value under which a client address counts: an IPv4 address as it is, also if
-// it is written as an IPv6 one, and an IPv6 address by its network, because a client has all addresses
-// of one. A subnet of false or 128 leaves IPv6 addresses as they are.
+// ipKeyGenerator returns the value under which a client address counts: an IPv4 address as it is,
+// also if it is written as an IPv6 one, and an IPv6 address by its network, because a client has
+// all addresses of one. A subnet of false or 128 leaves IPv6 addresses as they are.
 function ipKeyGenerator(ip, subnet = 56) {
   if (!net.isIPv6(ip)) return ip
   const groups = groupsOf(ip)

@@ -22,7 +22,8 @@ class WeirError extends Error {
 const inputError = (message) => new WeirError('input', message)
 const unavailable = (message, cause) => new WeirError('unavailable', message, { cause })
 
-// undecided is an answer of weir without a decision, because its store is away or it has too much to do.
+// undecided is an answer of weir without a decision, because its store is away or it has too much
+// to do.
 function undecided(message) {
   const err = unavailable(message)
   err.answered = true
@@ -38,10 +39,34 @@ function authError(hasToken) {
   return new WeirError('auth', `${problem}; ${next}`)
 }
 
+const ofTLS = /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|EPROTO)/
+
+// lostError returns the error of a connection to a server. Errors of TLS are no outage: a retry
+// would not help, and whenDown must not hide them.
+function lostError(server, err) {
+  const code = String(err.code ?? '')
+  if (!ofTLS.test(code))
+    return unavailable(`no connection to ${server}: ${err.message || code}`, err)
+  const speaksNone = code === 'EPROTO' || code.startsWith('ERR_SSL_')
+  const next = speaksNone
+    ? 'write redis:// or http:// for a listener without TLS'
+    : 'pass its authority as tls: { ca }'
+  return protocolError(`no TLS connection to ${server} (${code}: ${err.message}); ${next}`, err)
+}
+
 // clip returns a text for an error, shortened.
 function clip(text) {
   text = String(text)
   return JSON.stringify(text.length > 60 ? text.slice(0, 60) + '…' : text)
 }
 
-module.exports = { WeirError, inputError, unavailable, undecided, protocolError, authError, clip }
+module.exports = {
+  WeirError,
+  inputError,
+  unavailable,
+  undecided,
+  protocolError,
+  authError,
+  lostError,
+  clip,
+}

@@ -8,18 +8,25 @@ const { clientOf, warnOfSharedName } = require('./storeclient')
 //
 //   rateLimit({ windowMs: 60_000, limit: 100, store: new WeirStore({ url: 'redis://127.0.0.1:7073' }) })
 //
-// The limit stands in the call, so weir runs with --inline-policies. With { policy, dimension } it is a
-// policy of the server's file, which counts by that dimension. A denied request costs nothing.
+// The limit stands in the call, so weir runs with --inline-policies. With { policy, dimension } it
+// is a policy of the server's file, which counts by that dimension. A denied request costs nothing.
 class WeirStore {
   constructor(options) {
-    const { weir, name, policy, dimension = 'key' } = clientOf(options, ['name', 'policy', 'dimension'])
+    const {
+      weir,
+      name,
+      policy,
+      dimension = 'key',
+    } = clientOf(options, ['name', 'policy', 'dimension'])
     this.weir = weir
     this.name = name
     this.policy = policy
     this.dimension = dimension
     this.localKeys = false
     this.prefix = name ?? policy ?? ''
-    this.problem = inputError('WeirStore is not initialized; pass it to rateLimit of express-rate-limit as store')
+    this.problem = inputError(
+      'WeirStore is not initialized; pass it to rateLimit of express-rate-limit as store',
+    )
     this.grants = undefined // by key, where requests are counted back
   }
 
@@ -29,8 +36,10 @@ class WeirStore {
     const { limit, windowMs } = options
     const isWhole = Number.isInteger(limit) && limit >= 0
     if (!isWhole) {
-      this.problem = inputError(`WeirStore needs a whole number as limit, not ${typeof limit === 'number' ? limit : `a ${typeof limit}`}; ` +
-        'for limits that depend on the request use rateLimit of weirlimit/express, or plans in the policy file')
+      this.problem = inputError(
+        `WeirStore needs a whole number as limit, not ${typeof limit === 'number' ? limit : `a ${typeof limit}`}; ` +
+          'for limits that depend on the request use rateLimit of weirlimit/express, or plans in the policy file',
+      )
       return
     }
     this.limit = limit
@@ -38,9 +47,13 @@ class WeirStore {
     const text = textOf(limit, windowMs, this.dimension)
     this.name ??= this.policy ?? nameOf(limit, windowMs)
     this.prefix = this.name
-    this.limiter = this.policy === undefined ? this.weir.limit(text, { name: this.name }) : this.weir.policy(this.policy)
+    this.limiter =
+      this.policy === undefined
+        ? this.weir.limit(text, { name: this.name })
+        : this.weir.policy(this.policy)
     warnOfSharedName(this, this.weir, this.name)
-    if (options.skipFailedRequests || options.skipSuccessfulRequests) this.grants = new Grants(windowMs, options.skipFailedRequests)
+    if (options.skipFailedRequests || options.skipSuccessfulRequests)
+      this.grants = new Grants(windowMs, options.skipFailedRequests)
     this.problem = undefined
   }
 
@@ -83,12 +96,16 @@ class WeirStore {
 
   infoOf(d, totalHits) {
     const ms = d.allowed ? d.resetAfterMs : d.retryAfterMs
-    return { totalHits, resetTime: new Date(Date.now() + (Number.isFinite(ms) ? ms : this.windowMs)) }
+    return {
+      totalHits,
+      resetTime: new Date(Date.now() + (Number.isFinite(ms) ? ms : this.windowMs)),
+    }
   }
 }
 
-// Grants remembers when requests of each key were granted. express-rate-limit names only the key when it counts one
-// back. The oldest grant is given back: with a newer one, a window could hold more requests that stay than the limit.
+// Grants remembers when requests of each key were granted. express-rate-limit names only the key
+// when it counts one back. The oldest grant is given back: with a newer one, a window could hold
+// more requests that stay than the limit.
 class Grants {
   constructor(windowMs, countsBackDenials) {
     this.windowMs = windowMs
@@ -100,7 +117,7 @@ class Grants {
   add(key, d) {
     this.sweep()
     let entry = this.byKey.get(key)
-    if (!entry) this.byKey.set(key, entry = { at: [], denials: 0, last: 0 })
+    if (!entry) this.byKey.set(key, (entry = { at: [], denials: 0, last: 0 }))
     entry.last = Date.now()
     if (d.allowed) entry.at.push(d.at)
     else if (this.countsBackDenials) entry.denials++ // it cost nothing, and will be counted back
@@ -123,7 +140,8 @@ class Grants {
     const now = Date.now()
     if (now < this.sweepAt) return
     this.sweepAt = now + this.windowMs
-    for (const [key, entry] of this.byKey) if (entry.last < now - this.windowMs) this.byKey.delete(key)
+    for (const [key, entry] of this.byKey)
+      if (entry.last < now - this.windowMs) this.byKey.delete(key)
   }
 }
 

@@ -4,8 +4,8 @@ const { createHash } = require('node:crypto')
 
 const seconds = (ms) => Math.ceil(ms / 1000)
 
-// setHeaders sets the fields of express-rate-limit. info has remaining, resetMs, and of a single limit
-// in the code also limit and windowMs; the fields that need an unknown number are left out.
+// setHeaders sets the fields of express-rate-limit. info has remaining, resetMs, and of a single
+// limit in the code also limit and windowMs; the fields that need an unknown number are left out.
 function setHeaders(response, info, { legacyHeaders, standardHeaders }) {
   if (response.headersSent) return
   if (legacyHeaders) setLegacyHeaders(response, info)
@@ -33,7 +33,8 @@ function setDraft6Headers(response, info) {
     response.setHeader('RateLimit-Limit', String(info.limit))
   }
   response.setHeader('RateLimit-Remaining', String(info.remaining))
-  if (Number.isFinite(info.resetMs)) response.setHeader('RateLimit-Reset', String(seconds(info.resetMs)))
+  if (Number.isFinite(info.resetMs))
+    response.setHeader('RateLimit-Reset', String(seconds(info.resetMs)))
 }
 
 function setDraft7Headers(response, info) {
@@ -53,7 +54,10 @@ function setDraft8Headers(response, info) {
   response.append('RateLimit', `${name}; r=${info.remaining}${reset}`)
   if (info.limit === undefined) return
   const partition = createHash('sha256').update(info.key).digest('hex').slice(0, 12)
-  response.append('RateLimit-Policy', `${name}; q=${info.limit}; w=${seconds(info.windowMs)}; pk=:${Buffer.from(partition).toString('base64')}:`)
+  response.append(
+    'RateLimit-Policy',
+    `${name}; q=${info.limit}; w=${seconds(info.windowMs)}; pk=:${Buffer.from(partition).toString('base64')}:`,
+  )
 }
 
 module.exports = { setHeaders }

@@ -3,7 +3,15 @@
 const http = require('node:http')
 const https = require('node:https')
 const { Decision, fromWire } = require('./decision')
-const { WeirError, unavailable, undecided, protocolError, authError, clip } = require('./errors')
+const {
+  WeirError,
+  unavailable,
+  undecided,
+  protocolError,
+  authError,
+  lostError,
+  clip,
+} = require('./errors')
 
 // A HttpFront makes calls over HTTP, where the listener for Redis clients is not open. A call costs
 // several times as much. docs/http-api.md describes the calls.
@@ -11,10 +19,13 @@ class HttpFront {
   constructor(address, options) {
     this.address = address
     this.token = options.token
-    this.tls = options.tls
     const library = address.tls ? https : http
     this.request = library.request
-    this.agent = new library.Agent({ keepAlive: true, maxSockets: options.maxSockets, ...(address.tls ? this.tls : {}) })
+    this.agent = new library.Agent({
+      keepAlive: true,
+      maxSockets: options.maxSockets,
+      ...(address.tls ? options.tls : {}),
+    })
   }
 
   // send makes a call and calls done with an error or the answer, once. It returns an entry for
@@ -34,17 +45,36 @@ class HttpFront {
       open = false
       done(err, answer)
     }
-    const request = this.request({ agent: this.agent, host, port, method, path, headers, ...(this.address.tls ? this.tls : {}) }, (response) => {
-      let text = ''
-      response.setEncoding('utf8')
-      response.on('data', (piece) => { text += piece })
-      response.on('end', () => this.receive(call, response, text, end))
-      response.on('error', (err) => end(this.lost(err)))
-      response.on('aborted', () => end(unavailable(`${this.address.shown} closed the connection`)))
-    })
+    const request = this.request(
+      {
+        agent: this.agent,
+        host,
+        port,
+        method,
+        path,
+        headers,
+      },
+      (response) => {
+        let text = ''
+        response.setEncoding('utf8')
+        response.on('data', (piece) => {
+          text += piece
+        })
+        response.on('end', () => this.receive(call, response, text, end))
+        response.on('error', (err) => end(this.lost(err)))
+        response.on('aborted', () =>
+          end(unavailable(`${this.address.shown} closed the connection`)),
+        )
+      },
+    )
     request.on('error', (err) => end(this.lost(err)))
     request.end(body)
-    return { request, silence: () => { open = false } }
+    return {
+      request,
+      silence: () => {
+        open = false
+      },
+    }
   }
 
   abandon(entry) {
@@ -63,7 +93,8 @@ class HttpFront {
       body = JSON.parse(text)
     } catch {
       // A proxy answers 502, 503 and 504 with a page of its own while weir is away.
-      if (statusCode >= 502) return end(unavailable(`${this.address.shown} answers with status ${statusCode}`))
+      if (statusCode >= 502)
+        return end(unavailable(`${this.address.shown} answers with status ${statusCode}`))
       return end(this.none(`${statusCode} ${clip(text)}`))
     }
     if (statusCode === 200 || (statusCode === 429 && call.verb === 'extend')) {
@@ -81,7 +112,9 @@ class HttpFront {
       case 400:
         return new WeirError('input', detail)
       case 404:
-        return detail.includes('no policy') ? new WeirError('input', detail) : this.none(clip(detail))
+        return detail.includes('no policy')
+          ? new WeirError('input', detail)
+          : this.none(clip(detail))
       case 401:
         return authError(this.token !== undefined)
       case 403:
@@ -94,23 +127,21 @@ class HttpFront {
     return status >= 500 ? undecided(detail) : this.none(`${status} ${clip(detail)}`)
   }
 
-  // lost returns the error of a connection. Answers that are no HTTP, and those of TLS, are no
-  // outage: a retry would not help, and whenDown must not hide them.
+  // lost returns the error of a connection. An answer that is no HTTP is no outage.
   lost(err) {
-    const code = String(err.code ?? '')
-    if (code.startsWith('HPE_')) return this.none(`an answer that is not HTTP (${code})`, err)
-    if (/^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|EPROTO)/.test(code)) {
-      const next = code === 'EPROTO' || code.startsWith('ERR_SSL_')
-        ? 'write redis:// or http:// for a listener without TLS'
-        : 'pass its authority as tls: { ca }'
-      return protocolError(`no TLS connection to ${this.address.shown} (${code}: ${err.message}); ${next}`, err)
-    }
-    return unavailable(`no connection to ${this.address.shown}: ${err.message || code}`, err)
+    const { code } = err
+    const isHTTP = !String(code).startsWith('HPE_')
+    return isHTTP
+      ? lostError(this.address.shown, err)
+      : this.none(`an answer that is not HTTP (${code})`, err)
   }
 
   none(text, cause) {
-    return protocolError(`${text} of ${this.address.shown} is no answer of weir; ` +
-      'give the address of weir serve --listen, of the version of this package', cause)
+    return protocolError(
+      `${text} of ${this.address.shown} is no answer of weir; ` +
+        'give the address of weir serve --listen, of the version of this package',
+      cause,
+    )
   }
 }
 
@@ -118,12 +149,16 @@ class HttpFront {
 function requestOf(call) {
   if (call.verb === 'reset') {
     const query = new URLSearchParams()
-    for (const name in call.key) query.append(name === 'limit' || name === 'limits' ? `key.${name}` : name, call.key[name])
+    for (const name in call.key)
+      query.append(name === 'limit' || name === 'limits' ? `key.${name}` : name, call.key[name])
     for (const name of call.only ?? []) query.append('limit', name)
     for (const text of call.limits ?? []) query.append('limits', text)
     return ['DELETE', `/v1/keys/${encodeURIComponent(call.policy)}?${query}`]
   }
-  const body = call.reservation === undefined ? { policy: call.policy || undefined, key: call.key } : { reservation: call.reservation }
+  const body =
+    call.reservation === undefined
+      ? { policy: call.policy || undefined, key: call.key }
+      : { reservation: call.reservation }
   if (call.limits) body.limits = call.limits
   if (call.only) body.limit_names = call.only
   if (call.at !== undefined) body.granted_at_us = call.at
@@ -146,7 +181,9 @@ function answerOf(call, body) {
     case 'peek':
     case 'record':
     case 'reserve':
-      return typeof body?.allowed === 'boolean' && typeof body.remaining === 'number' ? decisionOf(body) : undefined
+      return typeof body?.allowed === 'boolean' && typeof body.remaining === 'number'
+        ? decisionOf(body)
+        : undefined
     case 'extend':
       return extensionOf(body)
     case 'refund':
@@ -156,8 +193,11 @@ function answerOf(call, body) {
     case 'reset':
       return Array.isArray(body?.reset) ? { reset: body.reset, kept: body.kept } : undefined
     case 'block':
-      return Array.isArray(body?.limits) ? { limits: body.limits, blockedUntil: micros(body.blocked_until) } : undefined
-    default: { // settle, release
+      return Array.isArray(body?.limits)
+        ? { limits: body.limits, blockedUntil: micros(body.blocked_until) }
+        : undefined
+    default: {
+      // settle, release
       const { reserved, actual, refunded, recorded } = body ?? {}
       return typeof reserved === 'number' ? { reserved, actual, refunded, recorded } : undefined
     }
@@ -195,8 +235,8 @@ function extensionOf(body) {
   return d
 }
 
-// micros returns an instant such as 2026-11-20T13:07:31.000005Z in microseconds since 1970. A Date has
-// milliseconds only.
+// micros returns an instant such as 2026-11-20T13:07:31.000005Z in microseconds since 1970. A Date
+// has milliseconds only.
 function micros(text) {
   if (typeof text !== 'string') return 0
   const [seconds, fraction = ''] = text.replace(/Z$/, '').split('.')

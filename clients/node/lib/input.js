@@ -19,13 +19,17 @@ function checkKey(key) {
       return inputError(`the value of "${name}" is no text; pass text, such as an id in digits`)
     }
     if (value === '') {
-      return inputError(`the value of "${name}" is empty; callers without a value must not share a ` +
-        'history, so reject them before the call')
+      return inputError(
+        `the value of "${name}" is empty; callers without a value must not share a ` +
+          'history, so reject them before the call',
+      )
     }
     // A UTF-16 unit is at most 3 bytes of UTF-8.
     if (value.length * 3 > MAX_VALUE_BYTES && Buffer.byteLength(value) > MAX_VALUE_BYTES) {
-      const err = inputError(`the value of "${name}" has ${Buffer.byteLength(value)} bytes, and at most ` +
-        `${MAX_VALUE_BYTES} are allowed; pass a hash of it`)
+      const err = inputError(
+        `the value of "${name}" has ${Buffer.byteLength(value)} bytes, and at most ` +
+          `${MAX_VALUE_BYTES} are allowed; pass a hash of it`,
+      )
       err.status = 400 // for Express: it is most likely a mistake of the caller of the program
       return err
     }
@@ -39,7 +43,8 @@ function checkNumber(name, n, least, most, of = '') {
   return inputError(`${name} must be a whole number${of}, ${least} to ${most}, not ${shown(n)}`)
 }
 
-const checkMillis = (name, ms, least = 0) => checkNumber(name, ms, least, MAX_MILLIS, ' of milliseconds')
+const checkMillis = (name, ms, least = 0) =>
+  checkNumber(name, ms, least, MAX_MILLIS, ' of milliseconds')
 
 // shown returns a value as JSON writes it, or its type.
 function shown(value) {

@@ -9,8 +9,8 @@ const { Reservation } = require('./reservation')
 const noKey = Object.freeze({})
 const noOptions = Object.freeze({})
 
-// A Limiter makes the calls of one policy. The key of a call has a value for each dimension, such as
-// { user: 'ann' }.
+// A Limiter makes the calls of one policy. The key of a call has a value for each dimension, such
+// as { user: 'ann' }.
 class Limiter {
   constructor(weir, name, limits) {
     this.weir = weir
@@ -18,8 +18,8 @@ class Limiter {
     this.limits = limits
   }
 
-  // take attempts n units, by default 1, and charges them if they fit. A repeated call with the same
-  // id is charged once.
+  // take attempts n units, by default 1, and charges them if they fit. A repeated call with the
+  // same id is charged once.
   async take(key = noKey, { n, id } = noOptions) {
     const problem = checkKey(key) ?? checkUnits(n) ?? checkID(id)
     if (problem) throw problem
@@ -38,18 +38,19 @@ class Limiter {
     return this.decide(call)
   }
 
-  // wait takes n units at the first instant at which they fit, in the order of the calls also across processes, and
-  // resolves then. If that is later than maxWaitMs, it resolves immediately with a denial. The signal ends the wait
-  // and gives the units back.
+  // wait takes n units at the first instant at which they fit, in the order of the calls also
+  // across processes, and resolves then. If that is later than maxWaitMs, it resolves immediately
+  // with a denial. The signal ends the wait and gives the units back.
   async wait(key = noKey, { n, id, maxWaitMs = 30_000, signal } = noOptions) {
-    const problem = checkKey(key) ?? checkUnits(n) ?? checkID(id) ?? checkMillis('the longest wait', maxWaitMs)
+    const problem =
+      checkKey(key) ?? checkUnits(n) ?? checkID(id) ?? checkMillis('the longest wait', maxWaitMs)
     if (problem) throw problem
     signal?.throwIfAborted()
     // Only a reservation can be cancelled before its start.
     const call = this.of(signal ? 'reserve' : 'check', key)
     call.n = n
     call.maxWaitMs = maxWaitMs
-    call.id = signal ? id ?? randomUUID() : this.idFor(id)
+    call.id = signal ? (id ?? randomUUID()) : this.idFor(id)
     const d = await this.decide(call)
     try {
       if (d.allowed) await pause(d.startAfterMs, signal)
@@ -70,8 +71,8 @@ class Limiter {
     return this.weir.call(call)
   }
 
-  // count returns the units that a rolling limit recorded in the last milliseconds. The name of the limit may be
-  // left out if the policy has one.
+  // count returns the units that a rolling limit recorded in the last milliseconds. The name of the
+  // limit may be left out if the policy has one.
   async count(key, lastMs, { limit } = noOptions) {
     const problem = checkKey(key) ?? checkMillis('the span to count', lastMs ?? NaN, 1)
     if (problem) throw problem
@@ -81,11 +82,16 @@ class Limiter {
     return (await this.weir.call(call)).count
   }
 
-  // refund takes back n units, by default 1, of a grant: its decision, or the `at` of that. It returns
-  // how many were taken back: less than n if fewer were granted then, or if some have left the window.
+  // refund takes back n units, by default 1, of a grant: its decision, or the `at` of that. It
+  // returns how many were taken back: less than n if fewer were granted then, or if some have left
+  // the window.
   async refund(key, grant, { n, id } = noOptions) {
     const at = typeof grant === 'object' && grant !== null ? grant.at : grant
-    const problem = checkKey(key) ?? checkNumber('the instant of the grant', at ?? NaN, 1, 2 ** 53 - 1) ?? checkUnits(n) ?? checkID(id)
+    const problem =
+      checkKey(key) ??
+      checkNumber('the instant of the grant', at ?? NaN, 1, 2 ** 53 - 1) ??
+      checkUnits(n) ??
+      checkID(id)
     if (problem) throw problem
     const call = this.of('refund', key)
     call.at = at
@@ -94,8 +100,8 @@ class Limiter {
     return (await this.weir.call(call)).refunded
   }
 
-  // reset forgets the histories of a key, in the limits that count by every dimension or in those named
-  // by `limits`. It returns the names of the limits that were reset and kept.
+  // reset forgets the histories of a key, in the limits that count by every dimension or in those
+  // named by `limits`. It returns the names of the limits that were reset and kept.
   async reset(key = noKey, { limits } = noOptions) {
     const problem = checkKey(key)
     if (problem) throw problem
@@ -114,10 +120,14 @@ class Limiter {
     return this.weir.call(call)
   }
 
-  // reserve attempts an estimate that is settled later with the real use. The reservation holds the decision;
-  // one that is not allowed needs no settlement.
+  // reserve attempts an estimate that is settled later with the real use. The reservation holds the
+  // decision; one that is not allowed needs no settlement.
   async reserve(key = noKey, { n, ttlMs, id } = noOptions) {
-    const problem = checkKey(key) ?? checkUnits(n) ?? checkMillis('the life of a reservation', ttlMs, 1) ?? checkID(id)
+    const problem =
+      checkKey(key) ??
+      checkUnits(n) ??
+      checkMillis('the life of a reservation', ttlMs, 1) ??
+      checkID(id)
     if (problem) throw problem
     const call = this.of('reserve', key)
     call.n = n
@@ -138,8 +148,8 @@ class Limiter {
     }
   }
 
-  // idFor returns the idempotency key of a call: that of the program, or one of its own, so that a retry is
-  // charged once. A call that is never retried needs none, which saves memory of weir.
+  // idFor returns the idempotency key of a call: that of the program, or one of its own, so that a
+  // retry is charged once. A call that is never retried needs none, which saves memory of weir.
   idFor(id) {
     if (id !== undefined || this.weir.options.retries === 0) return id
     return this.weir.newID()

@@ -1,18 +1,30 @@
 'use strict'
 
-// This file reads what header fields and keys need from the text of a limit. The grammar belongs to weir:
-// docs/policies.md. A text that is not understood here still limits.
+// This file reads what header fields and keys need from the text of a limit. The grammar belongs to
+// weir: docs/policies.md. A text that is not understood here still limits.
 
 const unitMs = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
-const windowMs = { second: 1000, minute: 60_000, hour: 3_600_000, day: 86_400_000, week: 7 * 86_400_000 }
+const windowMs = {
+  second: 1000,
+  minute: 60_000,
+  hour: 3_600_000,
+  day: 86_400_000,
+  week: 7 * 86_400_000,
+}
 
-// numbersOf returns { limit, windowMs } of a rolling or fixed limit such as '10 per minute per user', or an
-// empty object.
+// numbersOf returns { limit, windowMs } of a rolling or fixed limit such as '10 per minute per
+// user', or an empty object.
 function numbersOf(text) {
-  const m = /^\s*([\d_]+)(?:\s+[\p{L}\p{N}_-]+)?\s+per\s+(?:(\d+)(ms|s|m|h|d)|(second|minute|hour|day|week))\b/u.exec(text)
+  const m =
+    /^\s*([\d_]+)(?:\s+[\p{L}\p{N}_-]+)?\s+per\s+(?:(\d+)(ms|s|m|h|d)|(second|minute|hour|day|week))\b/u.exec(
+      text,
+    )
   if (!m || /\bburst\b/.test(text)) return {}
   const [, count, length, unit, name] = m
-  return { limit: Number(count.replaceAll('_', '')), windowMs: name ? windowMs[name] : Number(length) * unitMs[unit] }
+  return {
+    limit: Number(count.replaceAll('_', '')),
+    windowMs: name ? windowMs[name] : Number(length) * unitMs[unit],
+  }
 }
 
 // dimensionsOf returns the dimensions by which limits count, such as ['user'].
@@ -26,7 +38,8 @@ function dimensionsOf(texts) {
   return [...all]
 }
 
-// textOf returns the limit of express-rate-limit and its kind as text. Weir rejects a number that is none.
+// textOf returns the limit of express-rate-limit and its kind as text. Weir rejects a number that
+// is none.
 const textOf = (limit, windowMs, dimension) => `${limit} per ${windowMs}ms per ${dimension}`
 
 // nameOf returns the name under which such a limit counts.

@@ -5,8 +5,8 @@ const { MAX_UNITS, checkNumber } = require('./input')
 
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')
 
-// A Reservation is an attempt that is settled once with the units really used. docs/reservations.md has its
-// rules. A settlement that is not answered may be repeated with the same number.
+// A Reservation is an attempt that is settled once with the units really used. docs/reservations.md
+// has its rules. A settlement that is not answered may be repeated with the same number.
 class Reservation {
   // opened returns the reservation of a decision.
   static opened(weir, decision) {
@@ -58,7 +58,8 @@ class Reservation {
     return this.further(undefined, undefined)
   }
 
-  // add takes n more units, all or none, and renews the reservation. After a denial it stays as it is.
+  // add takes n more units, all or none, and renews the reservation. After a denial it stays as it
+  // is.
   async add(n) {
     const problem = checkNumber('n', n ?? NaN, 1, MAX_UNITS)
     if (problem) throw problem
@@ -66,14 +67,19 @@ class Reservation {
     return this.further(n, this.units)
   }
 
-  // [Symbol.asyncDispose] ends a reservation that is open: `await using job = await limiter.reserve(…)`.
+  // [Symbol.asyncDispose] ends a reservation that is open: `await using job = await
+  // limiter.reserve(…)`.
   async [asyncDispose]() {
     if (this.allowed && !this.ended) await this.done()
   }
 
   async end(verb, actual) {
-    if (!this.allowed) throw inputError('the reservation was denied, so nothing can be settled; look at allowed first')
-    if (this.id === undefined) { // weir was away, and whenDown allowed it
+    if (!this.allowed)
+      throw inputError(
+        'the reservation was denied, so nothing can be settled; look at allowed first',
+      )
+    if (this.id === undefined) {
+      // weir was away, and whenDown allowed it
       this.ended = true
       return { reserved: this.units, actual: actual ?? this.units, refunded: 0, recorded: 0 }
     }
@@ -83,7 +89,10 @@ class Reservation {
   }
 
   async further(n, reserved) {
-    if (!this.allowed) throw inputError('the reservation was denied, so it cannot be extended; look at allowed first')
+    if (!this.allowed)
+      throw inputError(
+        'the reservation was denied, so it cannot be extended; look at allowed first',
+      )
     let allowed = true // weir was away, and whenDown allowed it
     let units = this.units + (n ?? 0)
     let retryAfterMs = 0

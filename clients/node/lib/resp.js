@@ -2,7 +2,15 @@
 
 const net = require('node:net')
 const tls = require('node:tls')
-const { WeirError, unavailable, undecided, protocolError, authError, clip } = require('./errors')
+const {
+  WeirError,
+  unavailable,
+  undecided,
+  protocolError,
+  authError,
+  lostError,
+  clip,
+} = require('./errors')
 
 // This file speaks RESP2 over one pipelined connection. docs/resp.md describes the commands.
 
@@ -12,6 +20,9 @@ function encode(args) {
   for (const arg of args) text += `$${Buffer.byteLength(arg)}\r\n${arg}\r\n`
   return text
 }
+
+// isKind reports whether a byte begins a reply.
+const isKind = (byte) => ':$*-+'.includes(String.fromCharCode(byte))
 
 // A Reader parses replies, also such as arrive in pieces.
 class Reader {
@@ -38,7 +49,8 @@ class Reader {
   value(depth) {
     const end = this.buffer.indexOf(13, this.at) // \r
     if (end < 0 || end + 1 >= this.buffer.length) {
-      if (this.buffer.length > this.at && !':$*-+'.includes(String.fromCharCode(this.buffer[this.at]))) throw this.none()
+      const isEmpty = this.buffer.length === this.at
+      if (!isEmpty && !isKind(this.buffer[this.at])) throw this.none()
       return undefined
     }
     const kind = this.buffer[this.at]
@@ -121,8 +133,8 @@ class Connection {
     this.flush = this.flush.bind(this)
   }
 
-  // send sends a call, and calls done with an error or a reply, once. It returns the entry of the call
-  // for abandon.
+  // send sends a call, and calls done with an error or a reply, once. It returns the entry of the
+  // call for abandon.
   send(args, done) {
     const entry = { done, sent: Date.now() }
     if (!this.socket) this.connect()
@@ -144,8 +156,8 @@ class Connection {
     this.socket.write(text)
   }
 
-  // abandon gives up an entry whose time is over. Its answer may still come and is dropped. A socket
-  // from which no byte has come since the call was sent is replaced.
+  // abandon gives up an entry whose time is over. Its answer may still come and is dropped. A
+  // socket from which no byte has come since the call was sent is replaced.
   abandon(entry) {
     entry.done = drop
     if (this.waiting.includes(entry) && this.heard < entry.sent) {
@@ -175,10 +187,11 @@ class Connection {
       if (this.socket === socket) this.receive(reader, chunk)
     })
     socket.on('error', (err) => {
-      if (this.socket === socket) this.fail(this.lost(err))
+      if (this.socket === socket) this.fail(lostError(this.address.shown, err))
     })
     socket.on('close', () => {
-      if (this.socket === socket) this.fail(unavailable(`${this.address.shown} closed the connection`))
+      if (this.socket === socket)
+        this.fail(unavailable(`${this.address.shown} closed the connection`))
     })
   }
 
@@ -187,7 +200,8 @@ class Connection {
     reader.add(chunk)
     const { socket } = this
     try {
-      for (let reply; this.socket === socket && (reply = reader.next()) !== undefined;) this.answer(reply)
+      for (let reply; this.socket === socket && (reply = reader.next()) !== undefined;)
+        this.answer(reply)
     } catch (err) {
       this.fail(this.none(err.message))
     }
@@ -196,7 +210,10 @@ class Connection {
   answer(reply) {
     if (this.greeting > 0) {
       this.greeting--
-      if (reply instanceof ReplyError && !reply.text.startsWith('AUTH: this listener requires no token')) {
+      if (
+        reply instanceof ReplyError &&
+        !reply.text.startsWith('AUTH: this listener requires no token')
+      ) {
         this.fail(this.errorOf(reply))
       }
       return
@@ -224,19 +241,6 @@ class Connection {
 
   close() {
     if (this.socket) this.fail(unavailable('the client is closed'))
-  }
-
-  // lost returns the error of a socket. Those of TLS are no outage: a retry would not help, and
-  // whenDown must not hide them.
-  lost(err) {
-    const code = String(err.code ?? '')
-    if (/^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|EPROTO)/.test(code)) {
-      const next = code === 'EPROTO' || code.startsWith('ERR_SSL_')
-        ? 'write redis:// or http:// for a listener without TLS'
-        : 'pass its authority as tls: { ca }'
-      return protocolError(`no TLS connection to ${this.address.shown} (${err.code}: ${err.message}); ${next}`, err)
-    }
-    return unavailable(`no connection to ${this.address.shown}: ${err.message || err.code}`, err)
   }
 
   none(text) {

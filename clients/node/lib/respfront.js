@@ -83,16 +83,24 @@ function answerOf(call, reply) {
     case 'reset':
       return areLists(reply) ? { reset: reply[0], kept: reply[1] } : undefined
     case 'block':
-      return Array.isArray(reply) && Array.isArray(reply[0]) ? { limits: reply[0], blockedUntil: reply[1] } : undefined
+      return Array.isArray(reply) && Array.isArray(reply[0])
+        ? { limits: reply[0], blockedUntil: reply[1] }
+        : undefined
     default: // settle, release
-      return areNumbers(reply, 4) ? { reserved: reply[0], actual: reply[1], refunded: reply[2], recorded: reply[3] } : undefined
+      return areNumbers(reply, 4)
+        ? { reserved: reply[0], actual: reply[1], refunded: reply[2], recorded: reply[3] }
+        : undefined
   }
 }
 
 // decisionOf returns the decision in a reply of nine elements and more. Later versions of weir may
 // append elements.
 function decisionOf(call, reply) {
-  const isDecision = Array.isArray(reply) && reply.length >= 9 && typeof reply[5] === 'string' && areNumbers(reply, 5)
+  const isDecision =
+    Array.isArray(reply) &&
+    reply.length >= 9 &&
+    typeof reply[5] === 'string' &&
+    areNumbers(reply, 5)
   if (!isDecision || typeof reply[6] !== 'number') return undefined
   const d = new Decision()
   d.allowed = reply[0] === 1
@@ -124,6 +132,7 @@ function areNumbers(list, size) {
   return true
 }
 
-const areLists = (reply) => Array.isArray(reply) && Array.isArray(reply[0]) && Array.isArray(reply[1])
+const areLists = (reply) =>
+  Array.isArray(reply) && Array.isArray(reply[0]) && Array.isArray(reply[1])
 
 module.exports = { RespFront }

@@ -3,10 +3,10 @@
 const { Weir } = require('./client')
 const { inputError } = require('./errors')
 
-// clientOf splits options into a client and the others: the client is `weir`, or a new one with the options
-// of Weir among them.
+// clientOf splits options into a client and the others: the client is `weir`, or a new one with the
+// options of Weir among them.
 function clientOf(options, others) {
-  const { weir, ...rest } = typeof options === 'string' ? { url: options } : options ?? {}
+  const { weir, ...rest } = typeof options === 'string' ? { url: options } : (options ?? {})
   const mine = {}
   for (const name of others) {
     if (rest[name] !== undefined) mine[name] = rest[name]
@@ -14,7 +14,10 @@ function clientOf(options, others) {
   }
   if (weir === undefined) return { weir: new Weir(rest), ...mine }
   const [extra] = Object.keys(rest)
-  if (extra !== undefined) throw inputError(`no option ${JSON.stringify(extra)} beside weir; there are ${others.join(', ')}`)
+  if (extra !== undefined)
+    throw inputError(
+      `no option ${JSON.stringify(extra)} beside weir; there are ${others.join(', ')}`,
+    )
   if (!(weir instanceof Weir)) throw inputError('weir must be a client: new Weir({ url })')
   return { weir, ...mine }
 }
@@ -27,8 +30,10 @@ function warnOfSharedName(store, weir, name) {
   const first = used.get(key)?.deref()
   if (first === undefined) used.set(key, new WeakRef(store))
   else if (first !== store) {
-    console.warn(`weirlimit: two stores have the name "${name}", so they count the requests of a client together; ` +
-      'pass { name } to each')
+    console.warn(
+      `weirlimit: two stores have the name "${name}", so they count the requests of a client together; ` +
+        'pass { name } to each',
+    )
   }
 }
 

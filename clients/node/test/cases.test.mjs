@@ -5,12 +5,19 @@ import { describe, it } from 'node:test'
 import { Weir, WeirError } from '../index.mjs'
 import { features, start } from './stand.mjs'
 
-const { servers, cases } = JSON.parse(readFileSync(new URL('../../testdata/cases.json', import.meta.url), 'utf8'))
+const { servers, cases } = JSON.parse(
+  readFileSync(new URL('../../testdata/cases.json', import.meta.url), 'utf8'),
+)
 const available = await features()
 
 // settings returns the options of a client for a case.
 function settings(c, server, options) {
-  const { timeout_ms: timeout = 20_000, total_ms: totalTimeout = 40_000, retries, when_down: whenDown } = c.client ?? {}
+  const {
+    timeout_ms: timeout = 20_000,
+    total_ms: totalTimeout = 40_000,
+    retries,
+    when_down: whenDown,
+  } = c.client ?? {}
   const token = c.client && 'token' in c.client ? c.client.token : options.token
   return {
     timeout,
@@ -26,7 +33,8 @@ function settings(c, server, options) {
 // expand returns a value of a case: {"repeat": text, "times": n} stands for a long text.
 const expand = (v) => (typeof v?.repeat === 'string' ? v.repeat.repeat(v.times) : v)
 
-const expandAll = (key) => key && Object.fromEntries(Object.entries(key).map(([name, v]) => [name, expand(v)]))
+const expandAll = (key) =>
+  key && Object.fromEntries(Object.entries(key).map(([name, v]) => [name, expand(v)]))
 
 // call makes the call of a step and returns its answer.
 function call(weir, s, saved) {
@@ -34,8 +42,12 @@ function call(weir, s, saved) {
   const { n, actual, ttl_ms: ttlMs, max_wait_ms: maxWaitMs } = s
   const id = expand(s.id)
   const key = expandAll(s.key)
-  const limiter = s.policy === undefined && s.limit === undefined ? undefined
-    : s.policy === undefined ? weir.limit(s.limit, { name: s.name }) : weir.policy(s.policy)
+  const limiter =
+    s.policy === undefined && s.limit === undefined
+      ? undefined
+      : s.policy === undefined
+        ? weir.limit(s.limit, { name: s.name })
+        : weir.policy(s.policy)
   switch (s.call) {
     case 'take':
       return limiter.take(key, { n, id })
@@ -64,8 +76,12 @@ function call(weir, s, saved) {
 function members(answer) {
   const all = { ...answer, ...answer.decision }
   if (answer.units !== undefined) all.units = answer.units
-  return Object.fromEntries(Object.entries(all).map(([name, v]) => [
-    name.replace(/[A-Z]/g, (c) => '_' + c.toLowerCase()), v === Infinity ? -1 : v]))
+  return Object.fromEntries(
+    Object.entries(all).map(([name, v]) => [
+      name.replace(/[A-Z]/g, (c) => '_' + c.toLowerCase()),
+      v === Infinity ? -1 : v,
+    ]),
+  )
 }
 
 function matches(got, want) {
@@ -79,7 +95,10 @@ function matches(got, want) {
 async function check(weir, s, saved) {
   const begun = performance.now()
   if (s.error) {
-    const err = await call(weir, s, saved).then((answer) => assert.fail(`no error, but ${JSON.stringify(answer)}`), (err) => err)
+    const err = await call(weir, s, saved).then(
+      (answer) => assert.fail(`no error, but ${JSON.stringify(answer)}`),
+      (err) => err,
+    )
     assert(err instanceof WeirError, err)
     assert.equal(err.kind, s.error.kind, err)
     if (s.error.by === 'client') assert.equal(err.message, s.error.text)
@@ -90,7 +109,10 @@ async function check(weir, s, saved) {
   if (s.save) saved.set(s.save, answer)
   const got = { ...members(answer), elapsed_ms: performance.now() - begun }
   for (const [name, want] of Object.entries(s.want ?? {})) {
-    assert(matches(got[name], want), `${name} is ${JSON.stringify(got[name])}, want ${JSON.stringify(want)}, in ${JSON.stringify(got)}`)
+    assert(
+      matches(got[name], want),
+      `${name} is ${JSON.stringify(got[name])}, want ${JSON.stringify(want)}, in ${JSON.stringify(got)}`,
+    )
   }
 }
 
@@ -109,9 +131,16 @@ async function run(c, front) {
       if (s.fault) {
         await server.fault(s.fault)
       } else if (s.until) {
-        while (!await check(weir, s.until, saved).then(() => true, () => false));
+        while (
+          !(await check(weir, s.until, saved).then(
+            () => true,
+            () => false,
+          ))
+        );
       } else if (s.parallel) {
-        const all = await Promise.all(Array.from({ length: s.parallel }, () => call(weir, s, saved)))
+        const all = await Promise.all(
+          Array.from({ length: s.parallel }, () => call(weir, s, saved)),
+        )
         assert.equal(all.filter((d) => d.allowed).length, s.want_allowed)
       } else {
         await check(weir, s, saved)
@@ -127,7 +156,11 @@ describe('shared cases', { concurrency: 8 }, () => {
   for (const c of cases) {
     for (const front of c.fronts ?? ['resp', 'http']) {
       const missing = c.feature && !available[c.feature]
-      it(`${c.name}, over ${front}`, { todo: missing && `weir has no ${c.feature}` }, () => missing || run(c, front))
+      it(
+        `${c.name}, over ${front}`,
+        { todo: missing && `weir has no ${c.feature}` },
+        () => missing || run(c, front),
+      )
     }
   }
 })

@@ -12,14 +12,21 @@ import { newWeir, printed } from './web.mjs'
 
 const require = createRequire(import.meta.url)
 const { Reader } = require('../lib/resp.js')
-const policies = 'version: 1\npolicies:\n  five: {limit: 5 per minute per user}\n  many: {limit: 1000000 per minute per user}\n  model: {limit: 1000 tokens per minute per tenant}'
+const policies =
+  'version: 1\npolicies:\n  five: {limit: 5 per minute per user}\n  many: {limit: 1000000 per minute per user}\n  model: {limit: 1000 tokens per minute per tenant}'
 const ann = { user: 'ann' }
 
 test('options that are wrong are named', () => {
   const url = 'redis://127.0.0.1:1'
   for (const [options, text] of [
-    [undefined, /url is missing; pass it, or set WEIR_URL, to the address of weir serve --resp-listen/],
-    [{ url: '127.0.0.1:7073' }, /the url "127.0.0.1:7073" is no address; write redis:\/\/host:port/],
+    [
+      undefined,
+      /url is missing; pass it, or set WEIR_URL, to the address of weir serve --resp-listen/,
+    ],
+    [
+      { url: '127.0.0.1:7073' },
+      /the url "127.0.0.1:7073" is no address; write redis:\/\/host:port/,
+    ],
     [{ url: 'http://127.0.0.1:7070/v1' }, /without a path/],
     [{ url: 'postgres://127.0.0.1' }, /is no address/],
     [{ url: 'unix:' }, /has no path/],
@@ -29,17 +36,37 @@ test('options that are wrong are named', () => {
     [{ url, whenDown: 'share' }, /whenDown must be "deny" or "allow", not "share"/],
     [{ url, token: '' }, /token must be text/],
   ]) {
-    assert.throws(() => new Weir(options), (err) => err instanceof WeirError && err.kind === 'input' && text.test(err.message), String(text))
+    assert.throws(
+      () => new Weir(options),
+      (err) => err instanceof WeirError && err.kind === 'input' && text.test(err.message),
+      String(text),
+    )
   }
   const weir = new Weir(url)
-  for (const call of [() => weir.limit(''), () => weir.limit([]), () => weir.limit(5), () => weir.policy(''), () => weir.policy(), () => weir.reservation()]) {
+  for (const call of [
+    () => weir.limit(''),
+    () => weir.limit([]),
+    () => weir.limit(5),
+    () => weir.policy(''),
+    () => weir.policy(),
+    () => weir.reservation(),
+  ]) {
     assert.throws(call, (err) => err.kind === 'input')
   }
 })
 
 test('bad input is rejected before a connection', async () => {
   const five = new Weir('redis://127.0.0.1:1').policy('five')
-  for (const call of [five.take('ann'), five.take(null), five.take(['ann']), five.refund(ann), five.refund(ann, 1.5), five.block(ann), five.block(ann, -1), five.take(ann, { n: NaN })]) {
+  for (const call of [
+    five.take('ann'),
+    five.take(null),
+    five.take(['ann']),
+    five.refund(ann),
+    five.refund(ann, 1.5),
+    five.block(ann),
+    five.block(ann, -1),
+    five.take(ann, { n: NaN }),
+  ]) {
     await assert.rejects(call, (err) => err.kind === 'input', String(call))
   }
 })
@@ -56,7 +83,10 @@ test('calls of one turn share a connection and a write', async (t) => {
 })
 
 test('an outage is an event at its beginning and at its end', async (t) => {
-  const { server, weir } = await newWeir(t, { policies, client: { timeout: 500, totalTimeout: 1000, breaker: 0 } })
+  const { server, weir } = await newWeir(t, {
+    policies,
+    client: { timeout: 500, totalTimeout: 1000, breaker: 0 },
+  })
   const events = []
   weir.on('down', (err) => events.push(err.kind)).on('up', () => events.push('up'))
   const five = weir.policy('five')
@@ -70,7 +100,10 @@ test('an outage is an event at its beginning and at its end', async (t) => {
 
 test('without a listener an outage is a line on standard error', async (t) => {
   const lines = printed(t, 'error')
-  const { server, weir } = await newWeir(t, { policies, client: { timeout: 500, totalTimeout: 1000, whenDown: 'allow' } })
+  const { server, weir } = await newWeir(t, {
+    policies,
+    client: { timeout: 500, totalTimeout: 1000, whenDown: 'allow' },
+  })
   const five = weir.policy('five')
   await server.fault({ kind: 'refuse' })
   await five.take(ann)
@@ -78,17 +111,24 @@ test('without a listener an outage is a line on standard error', async (t) => {
   await server.fault({ kind: 'none' })
   while ((await five.take(ann)).degraded);
   assert.equal(lines.length, 2, lines)
-  assert.match(lines[0], /^weir: no connection to redis:\/\/127.*ECONNREFUSED.*; until it is back attempts are allowed$/)
+  assert.match(
+    lines[0],
+    /^weir: no connection to redis:\/\/127.*ECONNREFUSED.*; until it is back attempts are allowed$/,
+  )
   assert.equal(lines[1], 'weir: decides again')
 })
 
 test('after some failures calls are decided immediately, and a probe ends it', async (t) => {
-  const { server, weir } = await newWeir(t, { policies, client: { timeout: 100, totalTimeout: 300, retries: 0, breaker: 2 } })
+  const { server, weir } = await newWeir(t, {
+    policies,
+    client: { timeout: 100, totalTimeout: 300, retries: 0, breaker: 2 },
+  })
   weir.on('down', () => {})
   const five = weir.policy('five')
   await five.take(ann)
   await server.fault({ kind: 'silence' })
-  for (let i = 0; i < 2; i++) assert.match((await five.take(ann)).error.message, /no answer of weir within|is silent/)
+  for (let i = 0; i < 2; i++)
+    assert.match((await five.take(ann)).error.message, /no answer of weir within|is silent/)
   const sent = t.mock.method(weir.front, 'send')
   const d = await five.take(ann)
   assert.match(d.error.message, /^weir is away: /)
@@ -100,10 +140,16 @@ test('after some failures calls are decided immediately, and a probe ends it', a
 })
 
 test('a store that is away opens no breaker, because weir still decides other policies', async (t) => {
-  const policies = 'version: 1\npolicies:\n  strict: {limit: 5 per minute per user}\n  lenient: {limit: 5 per minute per user, when-store-is-down: allow}'
-  const { weir } = await newWeir(t, { policies, flags: ['--store', 'redis://127.0.0.1:1'], client: { breaker: 2, retries: 0 } })
+  const policies =
+    'version: 1\npolicies:\n  strict: {limit: 5 per minute per user}\n  lenient: {limit: 5 per minute per user, when-store-is-down: allow}'
+  const { weir } = await newWeir(t, {
+    policies,
+    flags: ['--store', 'redis://127.0.0.1:1'],
+    client: { breaker: 2, retries: 0 },
+  })
   weir.on('down', () => {})
-  for (let i = 0; i < 5; i++) assert.equal((await weir.policy('strict').take(ann)).error.answered, true)
+  for (let i = 0; i < 5; i++)
+    assert.equal((await weir.policy('strict').take(ann)).error.answered, true)
   const d = await weir.policy('lenient').take(ann)
   assert.deepEqual([d.allowed, d.degraded, d.error], [true, true, undefined])
 })
@@ -122,7 +168,10 @@ test('the number of calls that wait is bounded', async (t) => {
 })
 
 test('a reservation without weir lives in the process', async (t) => {
-  const { server, weir } = await newWeir(t, { policies, client: { timeout: 200, totalTimeout: 400, whenDown: 'allow' } })
+  const { server, weir } = await newWeir(t, {
+    policies,
+    client: { timeout: 200, totalTimeout: 400, whenDown: 'allow' },
+  })
   weir.on('down', () => {})
   await server.fault({ kind: 'refuse' })
   const r = await weir.policy('model').reserve({ tenant: 'acme' }, { n: 600 })
@@ -178,21 +227,39 @@ async function answering(t, server) {
 
 test('a server that is no weir is named, also where outages allow', async (t) => {
   const { server: weir } = await newWeir(t, { policies })
-  const says = (text) => createServer((socket) => socket.on('error', () => {}).on('data', () => socket.write(text)))
-  const page = (status) => createHTTPServer((request, response) => { response.statusCode = status; response.end('<html>Hello</html>') })
+  const says = (text) =>
+    createServer((socket) => socket.on('error', () => {}).on('data', () => socket.write(text)))
+  const page = (status) =>
+    createHTTPServer((request, response) => {
+      response.statusCode = status
+      response.end('<html>Hello</html>')
+    })
   for (const [url, text] of [
     [`redis://${weir.direct.http}`, /this listener speaks HTTP: write http:\/\//],
     [`http://${weir.direct.resp}`, /give the address of weir serve --listen/],
-    [`redis://${await answering(t, says('-ERR unknown command \'WEIR.CHECK\', with args beginning with: \'five\'\r\n'))}`, /unknown command.*is no answer of weir; give the address of weir serve --resp-listen/],
-    [`redis://${await answering(t, says('*2\r\n:1\r\n:1\r\n'))}`, /\[1,1\] of redis:.*is no answer of weir.*of the version of this package/],
+    [
+      `redis://${await answering(t, says("-ERR unknown command 'WEIR.CHECK', with args beginning with: 'five'\r\n"))}`,
+      /unknown command.*is no answer of weir; give the address of weir serve --resp-listen/,
+    ],
+    [
+      `redis://${await answering(t, says('*2\r\n:1\r\n:1\r\n'))}`,
+      /\[1,1\] of redis:.*is no answer of weir.*of the version of this package/,
+    ],
     [`redis://${await answering(t, says('+OK\r\n'))}`, /is no answer of weir/],
-    [`http://${await answering(t, page(200))}`, /"<html>Hello<\/html>" of http:.*is no answer of weir/],
+    [
+      `http://${await answering(t, page(200))}`,
+      /"<html>Hello<\/html>" of http:.*is no answer of weir/,
+    ],
     [`http://${await answering(t, page(404))}`, /404 .*is no answer of weir/],
     [`https://${weir.direct.http}`, /no TLS connection to https:/],
     [`rediss://${weir.direct.resp}`, /no TLS connection to rediss:/],
   ]) {
     const client = new Weir({ url, whenDown: 'allow', timeout: 20_000, totalTimeout: 40_000 })
-    await assert.rejects(client.policy('five').take(ann), (err) => err.kind === 'protocol' && text.test(err.message), `${url} ${text}`)
+    await assert.rejects(
+      client.policy('five').take(ann),
+      (err) => err.kind === 'protocol' && text.test(err.message),
+      `${url} ${text}`,
+    )
     client.close()
   }
 })
@@ -200,8 +267,17 @@ test('a server that is no weir is named, also where outages allow', async (t) =>
 test('a certificate that is not trusted is named', async (t) => {
   const { server } = await newWeir(t, { policies, tls: true, token: 'the-token-of-the-tests' })
   for (const front of ['resp', 'http']) {
-    const client = new Weir({ url: server.url(front), token: 'x', whenDown: 'allow', timeout: 20_000, totalTimeout: 40_000 })
-    await assert.rejects(client.policy('five').take(ann), /SELF_SIGNED.*pass its authority as tls: \{ ca \}/s)
+    const client = new Weir({
+      url: server.url(front),
+      token: 'x',
+      whenDown: 'allow',
+      timeout: 20_000,
+      totalTimeout: 40_000,
+    })
+    await assert.rejects(
+      client.policy('five').take(ann),
+      /SELF_SIGNED.*pass its authority as tls: \{ ca \}/s,
+    )
     client.close()
   }
 })
@@ -222,13 +298,20 @@ test('a client keeps no process alive', async (t) => {
     const script = `import { Weir } from ${JSON.stringify(new URL('../index.mjs', import.meta.url))}
       const d = await new Weir({ url: ${JSON.stringify(server.url(front))}, timeout: 20000, totalTimeout: 40000 }).policy('five').take({ user: 'bob' })
       console.log(d.allowed)`
-    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], { timeout: 60_000 })
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ['--input-type=module', '-e', script],
+      { timeout: 60_000 },
+    )
     assert.equal(stdout, 'true\n')
   }
 })
 
 test('replies are read in pieces of any size', () => {
-  const text = Buffer.from('*4\r\n:1\r\n$6\r\nhöhe\r\n\r\n:-15\r\n*0\r\n+OK\r\n-ERR no\r\n'.replace('höhe\r\n', 'höhe\n'), 'utf8')
+  const text = Buffer.from(
+    '*4\r\n:1\r\n$6\r\nhöhe\r\n\r\n:-15\r\n*0\r\n+OK\r\n-ERR no\r\n'.replace('höhe\r\n', 'höhe\n'),
+    'utf8',
+  )
   for (let size = 1; size <= text.length; size++) {
     const reader = new Reader()
     const replies = []

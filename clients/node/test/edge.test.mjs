@@ -1,4 +1,5 @@
-// How many requests pass around the end of a window: express-rate-limit with its Redis store, and with WeirStore.
+// How many requests pass around the end of a window: express-rate-limit with its Redis store, and
+// with WeirStore.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -18,7 +19,11 @@ const Redis = modules('ioredis').default
 async function redis(t) {
   const dir = mkdtempSync(join(tmpdir(), 'weirlimit-'))
   const path = join(dir, 'redis.sock')
-  const server = spawn('redis-server', ['--port', '0', '--unixsocket', path, '--save', '', '--dir', dir], { stdio: 'ignore' })
+  const server = spawn(
+    'redis-server',
+    ['--port', '0', '--unixsocket', path, '--save', '', '--dir', dir],
+    { stdio: 'ignore' },
+  )
   await once(server, 'spawn')
   const client = new Redis({ path, retryStrategy: () => 20, maxRetriesPerRequest: null })
   client.on('error', () => {}) // until it listens
@@ -38,8 +43,11 @@ const limit = 100
 async function newApps(t, client, weir, windowMs) {
   const prefix = `edge-${windowMs}`
   const stores = {
-    'rate-limit-redis': new RedisStore({ prefix, sendCommand: (...command) => client.call(...command) }),
-    WeirStore: new WeirStore({ weir, name: prefix }),
+    'rate-limit-redis': new RedisStore({
+      prefix,
+      sendCommand: (...command) => client.call(...command),
+    }),
+    'WeirStore': new WeirStore({ weir, name: prefix }),
   }
   const apps = []
   for (const [name, store] of Object.entries(stores)) {
@@ -68,14 +76,19 @@ test('200 requests around the end of a window', async (t) => {
   const windowMs = Math.min(Math.max(Math.ceil(5 * (performance.now() - begun)), 1500), 30_000)
   const { apps, send, left } = await newApps(t, client, weir, windowMs)
   await send(1) // the window of the Redis store begins
-  while (await left() > windowMs / 2);
+  while ((await left()) > windowMs / 2);
   await send(limit)
-  while (await left() > 0);
+  while ((await left()) > 0);
   await send(limit)
   // Instants are those of the handlers, so a window is taken a little shorter than windowMs.
-  const most = (at) => Math.max(...at.map((begin) => at.filter((a) => a >= begin && a < begin + windowMs * 0.9).length))
+  const most = (at) =>
+    Math.max(
+      ...at.map((begin) => at.filter((a) => a >= begin && a < begin + windowMs * 0.9).length),
+    )
   const counts = Object.fromEntries(apps.map(({ name, passed }) => [name, most(passed)]))
-  console.log(`most requests that passed in one window, at a limit of ${limit}: ${JSON.stringify(counts)}`)
+  console.log(
+    `most requests that passed in one window, at a limit of ${limit}: ${JSON.stringify(counts)}`,
+  )
   assert(counts['rate-limit-redis'] > 1.9 * limit, JSON.stringify(counts))
   assert(counts.WeirStore <= limit, JSON.stringify(counts))
 })

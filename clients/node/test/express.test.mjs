@@ -8,7 +8,8 @@ import { modules } from './stand.mjs'
 import { express, newWeir, printed, serve, statuses } from './web.mjs'
 
 const erl = modules('express-rate-limit')
-const policies = 'version: 1\npolicies:\n  web: {limit: 2 per minute per ip}\n  seat: {limit: 1 per minute per tenant per user}'
+const policies =
+  'version: 1\npolicies:\n  web: {limit: 2 per minute per ip}\n  seat: {limit: 1 per minute per tenant per user}'
 
 test('the middleware denies the third of two', async (t) => {
   const { weir } = await newWeir(t)
@@ -33,8 +34,21 @@ test('the fields are those of express-rate-limit', async (t) => {
     const { weir } = await newWeir(t)
     const app = express()
     const options = { legacyHeaders: true, standardHeaders, statusCode: 420 }
-    app.get('/ours', rateLimit({ ...options, weir, limit: '1 per minute per ip', name: '1-in-1min' }), (req, res) => res.send('ok'))
-    app.get('/theirs', erl.rateLimit({ ...options, windowMs: 60_000, limit: 1, store: new WeirStore({ weir, name: 'theirs' }) }), (req, res) => res.send('ok'))
+    app.get(
+      '/ours',
+      rateLimit({ ...options, weir, limit: '1 per minute per ip', name: '1-in-1min' }),
+      (req, res) => res.send('ok'),
+    )
+    app.get(
+      '/theirs',
+      erl.rateLimit({
+        ...options,
+        windowMs: 60_000,
+        limit: 1,
+        store: new WeirStore({ weir, name: 'theirs' }),
+      }),
+      (req, res) => res.send('ok'),
+    )
     const get = await serve(t, app)
     for (let i = 0; i < 2; i++) {
       const [ours, theirs] = [await get('/ours'), await get('/theirs')]
@@ -54,14 +68,43 @@ test('the options of express-rate-limit keep their meaning', async (t) => {
   const { weir } = await newWeir(t)
   const app = express()
   const ok = (req, res) => res.send('ok')
-  const one = (options) => rateLimit({ weir, limit: '1 per minute per user', keyGenerator: (req) => req.get('user'), ...options })
+  const one = (options) =>
+    rateLimit({
+      weir,
+      limit: '1 per minute per user',
+      keyGenerator: (req) => req.get('user'),
+      ...options,
+    })
   app.get('/skip', one({ name: 'skip', skip: (req) => req.get('user') === 'root' }), ok)
-  app.get('/handler', one({ name: 'handler', handler: (req, res) => res.status(418).send('tea') }), ok)
-  app.get('/message', one({ name: 'message', message: async () => ({ error: 'slow' }), requestPropertyName: 'rate' }), (req, res) => res.send(req.rate.key))
-  app.get('/failed', one({ name: 'failed', skipFailedRequests: true }), (req, res) => res.status(req.get('user') === 'bad' ? 500 : 200).send('ok'))
+  app.get(
+    '/handler',
+    one({ name: 'handler', handler: (req, res) => res.status(418).send('tea') }),
+    ok,
+  )
+  app.get(
+    '/message',
+    one({ name: 'message', message: async () => ({ error: 'slow' }), requestPropertyName: 'rate' }),
+    (req, res) => res.send(req.rate.key),
+  )
+  app.get('/failed', one({ name: 'failed', skipFailedRequests: true }), (req, res) =>
+    res.status(req.get('user') === 'bad' ? 500 : 200).send('ok'),
+  )
   app.get('/succeeded', one({ name: 'succeeded', skipSuccessfulRequests: true }), ok)
-  app.get('/successful', one({ name: 'successful', skipSuccessfulRequests: true, requestWasSuccessful: () => false }), ok)
-  app.get('/object', rateLimit({ weir, limit: '1 per minute per tenant per user', name: 'object', keyGenerator: (req) => ({ tenant: 'acme', user: req.get('user') }) }), ok)
+  app.get(
+    '/successful',
+    one({ name: 'successful', skipSuccessfulRequests: true, requestWasSuccessful: () => false }),
+    ok,
+  )
+  app.get(
+    '/object',
+    rateLimit({
+      weir,
+      limit: '1 per minute per tenant per user',
+      name: 'object',
+      keyGenerator: (req) => ({ tenant: 'acme', user: req.get('user') }),
+    }),
+    ok,
+  )
   const reset = one({ name: 'reset' })
   app.get('/reset', reset, ok)
   const get = await serve(t, app)
@@ -78,17 +121,24 @@ test('the options of express-rate-limit keep their meaning', async (t) => {
   assert.equal(await both('/reset', 'ann'), '200 429')
   await reset.resetKey({ user: 'ann' })
   assert.equal(await both('/reset', 'ann'), '200 429')
-  for (const [path, user, status] of [['/failed', 'bad', 500], ['/succeeded', 'ann', 200]]) {
+  for (const [path, user, status] of [
+    ['/failed', 'bad', 500],
+    ['/succeeded', 'ann', 200],
+  ]) {
     for (let i = 0; i < 3; i++) {
       assert.equal((await get(path, { user })).status, status, path)
-      await until(async () => (await weir.limit('1 per minute per user', { name: path.slice(1) }).peek({ user })).remaining === 1)
+      await until(
+        async () =>
+          (await weir.limit('1 per minute per user', { name: path.slice(1) }).peek({ user }))
+            .remaining === 1,
+      )
     }
   }
 })
 
 // until repeats a check until it is true: a request is counted back after its answer.
 async function until(check) {
-  while (!await check());
+  while (!(await check()));
 }
 
 test('limits are numbers, texts, or made for each request', async (t) => {
@@ -99,21 +149,41 @@ test('limits are numbers, texts, or made for each request', async (t) => {
   app.get('/default', rateLimit({ weir, name: 'default' }), ok)
   app.get('/several', rateLimit({ weir, limit: ['9 per hour per ip', '2 per minute'] }), ok)
   const plans = { free: 1, pro: '3 per minute per key' }
-  app.get('/made', rateLimit({ weir, name: 'made', limit: async (req) => plans[req.get('plan')], keyGenerator: (req) => req.get('user') }), ok)
+  app.get(
+    '/made',
+    rateLimit({
+      weir,
+      name: 'made',
+      limit: async (req) => plans[req.get('plan')],
+      keyGenerator: (req) => req.get('user'),
+    }),
+    ok,
+  )
   const get = await serve(t, app)
   assert.equal(await statuses(get, 3, '/number'), '200 200 429')
   assert.equal(await statuses(get, 6, '/default'), '200 200 200 200 200 429')
   assert.equal(await statuses(get, 3, '/several'), '200 200 429')
   assert.equal(await statuses(get, 2, '/made', { plan: 'free', user: 'ann' }), '200 429')
   assert.equal(await statuses(get, 4, '/made', { plan: 'pro', user: 'bob' }), '200 200 200 429')
-  assert.equal((await weir.limit('2 per 60000ms per key', { name: 'express-2-per-60000ms' }).peek({ key: '127.0.0.1' })).remaining, 0)
+  assert.equal(
+    (
+      await weir
+        .limit('2 per 60000ms per key', { name: 'express-2-per-60000ms' })
+        .peek({ key: '127.0.0.1' })
+    ).remaining,
+    0,
+  )
 })
 
 test('a policy of the file', async (t) => {
   const { weir } = await newWeir(t, { policies, flags: [] })
   const app = express()
   app.get('/', rateLimit({ weir, policy: 'web' }), (req, res) => res.send('ok'))
-  app.get('/seat', rateLimit({ weir, policy: 'seat', keyGenerator: () => ({ tenant: 'acme', user: 'ann' }) }), (req, res) => res.send('ok'))
+  app.get(
+    '/seat',
+    rateLimit({ weir, policy: 'seat', keyGenerator: () => ({ tenant: 'acme', user: 'ann' }) }),
+    (req, res) => res.send('ok'),
+  )
   const get = await serve(t, app)
   assert.equal(await statuses(get, 3), '200 200 429')
   assert.equal(await statuses(get, 2, '/seat'), '200 429')
@@ -121,11 +191,19 @@ test('a policy of the file', async (t) => {
 
 test('without weir the middleware denies with 503, or lets pass', async (t) => {
   printed(t, 'error')
-  for (const [options, want] of [[{}, 503], [{ whenDown: 'allow' }, 200], [{ passOnStoreError: true }, 200]]) {
+  for (const [options, want] of [
+    [{}, 503],
+    [{ whenDown: 'allow' }, 200],
+    [{ passOnStoreError: true }, 200],
+  ]) {
     const { passOnStoreError, ...client } = options
-    const { server, weir } = await newWeir(t, { client: { timeout: 200, totalTimeout: 400, ...client } })
+    const { server, weir } = await newWeir(t, {
+      client: { timeout: 200, totalTimeout: 400, ...client },
+    })
     const app = express()
-    app.get('/', rateLimit({ weir, limit: '1 per minute per ip', passOnStoreError }), (req, res) => res.send('ok'))
+    app.get('/', rateLimit({ weir, limit: '1 per minute per ip', passOnStoreError }), (req, res) =>
+      res.send('ok'),
+    )
     const get = await serve(t, app)
     await server.fault({ kind: 'refuse' })
     assert.equal(await statuses(get, 2), `${want} ${want}`)
@@ -137,21 +215,36 @@ test('a wrong call is an error of the application, not a pass', async (t) => {
   const { weir } = await newWeir(t, { policies, flags: [], client: { whenDown: 'allow' } })
   const app = express()
   app.get('/policy', rateLimit({ weir, policy: 'wbe' }), (req, res) => res.send('ok'))
-  app.get('/inline', rateLimit({ weir, limit: '1 per minute per ip' }), (req, res) => res.send('ok'))
-  app.get('/key', rateLimit({ weir, policy: 'web', keyGenerator: () => undefined }), (req, res) => res.send('ok'))
-  app.get('/two', rateLimit({ weir, limit: '1 per minute per tenant per user' }), (req, res) => res.send('ok'))
+  app.get('/inline', rateLimit({ weir, limit: '1 per minute per ip' }), (req, res) =>
+    res.send('ok'),
+  )
+  app.get('/key', rateLimit({ weir, policy: 'web', keyGenerator: () => undefined }), (req, res) =>
+    res.send('ok'),
+  )
+  app.get('/two', rateLimit({ weir, limit: '1 per minute per tenant per user' }), (req, res) =>
+    res.send('ok'),
+  )
   app.use((err, req, res, next) => res.status(500).send(err.message))
   const get = await serve(t, app)
   assert.match((await get('/policy')).body, /no policy "wbe"; did you mean "web"\?/)
   assert.match((await get('/inline')).body, /--inline-policies/)
-  assert.equal((await get('/key')).body, 'the value of "ip" is no text; pass text, such as an id in digits')
+  assert.equal(
+    (await get('/key')).body,
+    'the value of "ip" is no text; pass text, such as an id in digits',
+  )
   assert.match((await get('/two')).body, /count by tenant, user; return an object/)
 })
 
 test('options that are wrong are named', () => {
   const weir = new Weir({ url: 'redis://127.0.0.1:1' })
-  assert.throws(() => rateLimit({ weir, limit: '1 per minute', policy: 'web' }), /limit or policy, not both/)
-  assert.throws(() => rateLimit({ weir, limit: '1 per minute', store: {} }), /no option "store" beside weir; there are limit, policy/)
+  assert.throws(
+    () => rateLimit({ weir, limit: '1 per minute', policy: 'web' }),
+    /limit or policy, not both/,
+  )
+  assert.throws(
+    () => rateLimit({ weir, limit: '1 per minute', store: {} }),
+    /no option "store" beside weir; there are limit, policy/,
+  )
   assert.throws(() => rateLimit({ weir, limit: '' }), /a limit is text/)
   assert.throws(() => rateLimit({ limit: '1 per minute' }), /url is missing/)
   assert.throws(() => rateLimit({ weir: {}, limit: '1 per minute' }), /weir must be a client/)
@@ -162,18 +255,35 @@ test('a missing trust proxy is named once', async (t) => {
   const { weir } = await newWeir(t)
   const app = express()
   app.get('/', rateLimit({ weir, limit: '9 per minute per ip' }), (req, res) => res.send('ok'))
-  app.get('/hidden', rateLimit({ weir, limit: '9 per minute per ip', validate: { xForwardedForHeader: false } }), (req, res) => res.send('ok'))
+  app.get(
+    '/hidden',
+    rateLimit({ weir, limit: '9 per minute per ip', validate: { xForwardedForHeader: false } }),
+    (req, res) => res.send('ok'),
+  )
   const get = await serve(t, app)
   await statuses(get, 3, '/', { 'X-Forwarded-For': '192.0.2.7' })
   await statuses(get, 1, '/hidden', { 'X-Forwarded-For': '192.0.2.7' })
   assert.equal(lines.length, 1, lines)
-  assert.match(lines[0], /X-Forwarded-For, but 'trust proxy' is not set.*call app\.set\('trust proxy', 1\)/)
+  assert.match(
+    lines[0],
+    /X-Forwarded-For, but 'trust proxy' is not set.*call app\.set\('trust proxy', 1\)/,
+  )
 })
 
 test('client addresses count as with express-rate-limit', () => {
-  for (const ip of ['192.0.2.7', '::ffff:192.0.2.7', '2001:db8:1:2345:6:7:8:9', '2001:db8::1', '::ffff:c000:207']) {
+  for (const ip of [
+    '192.0.2.7',
+    '::ffff:192.0.2.7',
+    '2001:db8:1:2345:6:7:8:9',
+    '2001:db8::1',
+    '::ffff:c000:207',
+  ]) {
     for (const subnet of [56, 64, 48, 32]) {
-      assert.equal(ipKeyGenerator(ip, subnet), erl.ipKeyGenerator(ip, subnet).split('/')[0], `${ip}/${subnet}`)
+      assert.equal(
+        ipKeyGenerator(ip, subnet),
+        erl.ipKeyGenerator(ip, subnet).split('/')[0],
+        `${ip}/${subnet}`,
+      )
     }
   }
   assert.equal(ipKeyGenerator('2001:db8::1', false), '2001:db8::1')
@@ -198,7 +308,13 @@ test('the store makes the windows of express-rate-limit roll', async (t) => {
 test('the store works by a policy of the file', async (t) => {
   const { weir } = await newWeir(t, { policies, flags: [] })
   const app = express()
-  app.use(erl.rateLimit({ windowMs: 60_000, limit: 2, store: new WeirStore({ weir, policy: 'web', dimension: 'ip' }) }))
+  app.use(
+    erl.rateLimit({
+      windowMs: 60_000,
+      limit: 2,
+      store: new WeirStore({ weir, policy: 'web', dimension: 'ip' }),
+    }),
+  )
   app.get('/', (req, res) => res.send('ok'))
   assert.equal(await statuses(await serve(t, app), 3), '200 200 429')
 })
@@ -212,7 +328,7 @@ test('the store counts failed requests back', async (t) => {
   const get = await serve(t, app)
   const used = async () => (await store.get('127.0.0.1'))?.totalHits ?? 0
   assert.equal((await get('/500')).status, 500)
-  await until(async () => await used() === 0)
+  await until(async () => (await used()) === 0)
   assert.equal(await statuses(get, 3, '/200'), '200 200 429')
   assert.equal(await used(), 2, 'a denied request cost nothing, so nothing is counted back')
   await store.resetKey('127.0.0.1')
@@ -221,10 +337,22 @@ test('the store counts failed requests back', async (t) => {
 
 test('the store throws in an outage, so that passOnStoreError decides', async (t) => {
   printed(t, 'error')
-  for (const [passOnStoreError, want] of [[false, '500'], [true, '200']]) {
-    const { server, weir } = await newWeir(t, { client: { timeout: 200, totalTimeout: 400, whenDown: 'allow' } })
+  for (const [passOnStoreError, want] of [
+    [false, '500'],
+    [true, '200'],
+  ]) {
+    const { server, weir } = await newWeir(t, {
+      client: { timeout: 200, totalTimeout: 400, whenDown: 'allow' },
+    })
     const app = express()
-    app.use(erl.rateLimit({ windowMs: 60_000, limit: 2, passOnStoreError, store: new WeirStore({ weir, name: 'outage' }) }))
+    app.use(
+      erl.rateLimit({
+        windowMs: 60_000,
+        limit: 2,
+        passOnStoreError,
+        store: new WeirStore({ weir, name: 'outage' }),
+      }),
+    )
     app.get('/', (req, res) => res.send('ok'))
     const get = await serve(t, app)
     await server.fault({ kind: 'refuse' })
@@ -238,18 +366,25 @@ test('the store rejects a limit that is no number, and never lets such requests 
   const app = express()
   app.use(erl.rateLimit({ windowMs: 60_000, limit: () => 5, store: new WeirStore({ weir }) }))
   app.use((err, req, res, next) => res.status(500).send(err.message))
-  assert.match((await (await serve(t, app))()).body, /WeirStore needs a whole number as limit, not a function; .* plans in the policy file/)
+  assert.match(
+    (await (await serve(t, app))()).body,
+    /WeirStore needs a whole number as limit, not a function; .* plans in the policy file/,
+  )
 })
 
 test('two stores with one name are named', async (t) => {
   const lines = printed(t, 'warn')
   const { weir } = await newWeir(t)
-  const limit = (options) => erl.rateLimit({ windowMs: 60_000, limit: 77, store: new WeirStore({ weir, ...options }) })
+  const limit = (options) =>
+    erl.rateLimit({ windowMs: 60_000, limit: 77, store: new WeirStore({ weir, ...options }) })
   const kept = [limit(), limit({ name: 'other' })]
   assert.equal(lines.length, 0, lines)
   kept.push(limit())
   assert.equal(lines.length, 1, lines)
-  assert.match(lines[0], /two stores have the name "express-77-per-60000ms".*pass \{ name \} to each/)
+  assert.match(
+    lines[0],
+    /two stores have the name "express-77-per-60000ms".*pass \{ name \} to each/,
+  )
 })
 
 test('express.js can be required', () => {

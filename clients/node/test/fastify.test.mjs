@@ -38,7 +38,11 @@ test('the fields tell what is left', async (t) => {
   const { weir } = await newWeir(t)
   const app = fastify()
   t.after(() => app.close())
-  await app.register(rateLimit, { max: 2, timeWindow: 60_000, store: weirStore({ weir, name: 'fields' }) })
+  await app.register(rateLimit, {
+    max: 2,
+    timeWindow: 60_000,
+    store: weirStore({ weir, name: 'fields' }),
+  })
   app.get('/', async () => 'ok')
   const get = async () => (await app.inject('/')).headers
   assert.equal((await get())['x-ratelimit-remaining'], '1')
@@ -64,7 +68,12 @@ test('a peek of the plugin changes nothing', async (t) => {
   const { weir } = await newWeir(t)
   const app = fastify()
   t.after(() => app.close())
-  await app.register(rateLimit, { global: false, max: 1, timeWindow: 60_000, store: weirStore({ weir, name: 'peek' }) })
+  await app.register(rateLimit, {
+    global: false,
+    max: 1,
+    timeWindow: 60_000,
+    store: weirStore({ weir, name: 'peek' }),
+  })
   const check = app.createRateLimit()
   app.get('/peek', async (request) => (await check(request, { increment: false })).remaining)
   app.get('/take', async (request) => (await check(request)).isExceeded)
@@ -77,9 +86,16 @@ test('a peek of the plugin changes nothing', async (t) => {
 
 test('without weir the plugin decides by skipOnError', async (t) => {
   printed(t, 'error')
-  for (const [skipOnError, want] of [[false, '500'], [true, '200']]) {
-    const { server, weir } = await newWeir(t, { client: { timeout: 200, totalTimeout: 400, whenDown: 'allow' } })
-    const get = await newApp(t, { max: 2, skipOnError, store: weirStore({ weir }) }, (app) => app.get('/', async () => 'ok'))
+  for (const [skipOnError, want] of [
+    [false, '500'],
+    [true, '200'],
+  ]) {
+    const { server, weir } = await newWeir(t, {
+      client: { timeout: 200, totalTimeout: 400, whenDown: 'allow' },
+    })
+    const get = await newApp(t, { max: 2, skipOnError, store: weirStore({ weir }) }, (app) =>
+      app.get('/', async () => 'ok'),
+    )
     await server.fault({ kind: 'refuse' })
     assert.equal(await get(1), want)
   }
@@ -92,6 +108,9 @@ test('options that need a count of denials are named', async (t) => {
     [{ exponentialBackoff: true }, /exponentialBackoff does not go/],
     [{ ban: 2 }, /ban does not go with weirStore/],
   ]) {
-    await assert.rejects(newApp(t, { ...options, store: weirStore({ weir }) }, () => {}), text)
+    await assert.rejects(
+      newApp(t, { ...options, store: weirStore({ weir }) }, () => {}),
+      text,
+    )
   }
 })

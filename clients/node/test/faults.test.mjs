@@ -1,5 +1,5 @@
-// Calls through a network that delays, cuts and duplicates. WEIR_SOAK_CALLS is their number; make soak-clients
-// makes 100,000, with the timeouts of a program, and stops the network now and then.
+// Calls through a network that delays, cuts and duplicates. WEIR_SOAK_CALLS is their number; make
+// soak-clients makes 100,000, with the timeouts of a program, and stops the network now and then.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,7 +12,11 @@ const policies = 'version: 1\npolicies:\n  much: {limit: 1000000000 per hour per
 for (const front of ['resp', 'http']) {
   test(`every unit is charged once, over ${front}`, async (t) => {
     const patient = { timeout: 2000, totalTimeout: 20_000 } // a busy machine is slow
-    const client = { retries: 10, breaker: 0, ...(isSoak ? { timeout: 250, totalTimeout: 1000 } : patient) }
+    const client = {
+      retries: 10,
+      breaker: 0,
+      ...(isSoak ? { timeout: 250, totalTimeout: 1000 } : patient),
+    }
     const { server, weir } = await newWeir(t, { policies, front, client })
     weir.on('down', () => {})
     const much = weir.policy('much')
@@ -32,7 +36,16 @@ for (const front of ['resp', 'http']) {
     }
     const mix = { kind: 'mix', percent: front === 'resp' ? 3 : 1, least_ms: 0, most_ms: 5 }
     await server.fault(mix)
-    const stalls = isSoak && setInterval(() => server.fault({ kind: 'silence' }).then(() => sleep(300)).then(() => server.fault(mix)), 3000)
+    const stalls =
+      isSoak &&
+      setInterval(
+        () =>
+          server
+            .fault({ kind: 'silence' })
+            .then(() => sleep(300))
+            .then(() => server.fault(mix)),
+        3000,
+      )
     const users = ['ann', 'bob', '张三', 'Jürgen']
     await Promise.all(Array.from({ length: 32 }, (_, i) => caller(users[i % users.length])))
     clearInterval(stalls)
@@ -40,9 +53,14 @@ for (const front of ['resp', 'http']) {
     await server.fault({ kind: 'none' })
     let charged = 0
     for (const user of users) charged += 1000000000 - (await much.peek({ user })).remaining
-    console.log(`over ${front}: ${made} calls, ${granted} units granted, ${charged} charged, ${undecided} calls undecided, the longest took ${Math.round(longest)} ms of ${client.totalTimeout}`)
+    console.log(
+      `over ${front}: ${made} calls, ${granted} units granted, ${charged} charged, ${undecided} calls undecided, the longest took ${Math.round(longest)} ms of ${client.totalTimeout}`,
+    )
     // An undecided call may have been charged: its outcome is unknown.
-    assert(charged >= granted && charged <= granted + 3 * undecided, `${granted} granted, ${charged} charged`)
+    assert(
+      charged >= granted && charged <= granted + 3 * undecided,
+      `${granted} granted, ${charged} charged`,
+    )
     assert(undecided <= calls / 100, `${undecided} calls undecided`)
     assert(longest <= client.totalTimeout * 1.1, `${longest} ms`)
   })

@@ -29,8 +29,8 @@ export function pack() {
 
 const installed = {}
 
-// install installs the archive without a network, and returns the folder: an empty one, or with others one that
-// also finds the packages of the tests.
+// install installs the archive without a network, and returns the folder: an empty one, or with
+// others one that also finds the packages of the tests.
 export function install({ others = false } = {}) {
   installed[others] ??= (async () => {
     const { archive } = await pack()
@@ -46,7 +46,9 @@ const modulesDir = () => modules.resolve('express').split('/node_modules/')[0]
 
 const folders = []
 
-after(() => { for (const dir of folders) rmSync(dir, { recursive: true }) })
+after(() => {
+  for (const dir of folders) rmSync(dir, { recursive: true })
+})
 
 // temporary returns a new folder that is deleted after the tests.
 function temporary(parent) {
@@ -57,7 +59,11 @@ function temporary(parent) {
 // script writes and runs a program, and returns what it prints.
 export async function script(dir, name, text, env) {
   writeFileSync(join(dir, name), text)
-  const { stdout } = await run(process.execPath, [name], { cwd: dir, env: { ...process.env, ...env }, timeout: 120_000 })
+  const { stdout } = await run(process.execPath, [name], {
+    cwd: dir,
+    env: { ...process.env, ...env },
+    timeout: 120_000,
+  })
   return stdout
 }
 
@@ -65,8 +71,14 @@ export async function script(dir, name, text, env) {
 export async function serve(t, dir, name, text, env) {
   writeFileSync(join(dir, name), text)
   const port = await freePort()
-  const child = spawn(process.execPath, [name], { cwd: dir, env: { ...process.env, ...env, PORT: port }, stdio: ['ignore', 'inherit', 'inherit'] })
-  const ended = once(child, 'exit').then(([code]) => { throw new Error(`${name} ended with ${code}`) })
+  const child = spawn(process.execPath, [name], {
+    cwd: dir,
+    env: { ...process.env, ...env, PORT: port },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
+  const ended = once(child, 'exit').then(([code]) => {
+    throw new Error(`${name} ended with ${code}`)
+  })
   ended.catch(() => {})
   t.after(() => child.kill())
   const get = getFrom(`http://127.0.0.1:${port}`)
@@ -98,4 +110,3 @@ export function blocks(page, language, heading) {
   if (heading) text = text.split(new RegExp(`^#+ ${heading}$`, 'm'))[1].split(/^## /m)[0]
   return [...text.matchAll(new RegExp('^```' + language + '\\n(.*?)^```$', 'gms'))].map((m) => m[1])
 }
-

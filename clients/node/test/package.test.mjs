@@ -7,11 +7,14 @@ import { blocks, install, pack, root, script, serve } from './package.mjs'
 import { modules, start } from './stand.mjs'
 import { statuses } from './web.mjs'
 
-const patient = (text) => text.replaceAll(/(url: 'redis:[^']*')/g, '$1, timeout: 20_000, totalTimeout: 40_000') // a busy machine is slow
+const patient = (text) =>
+  text.replaceAll(/(url: 'redis:[^']*')/g, '$1, timeout: 20_000, totalTimeout: 40_000') // a busy machine is slow
 
 // page returns the code of a page for a server, and with a port that the environment chooses.
 function codeFor(server, text) {
-  return patient(text).replaceAll('redis://127.0.0.1:7073', server.url('resp')).replace('app.listen(8080)', 'app.listen(process.env.PORT)')
+  return patient(text)
+    .replaceAll('redis://127.0.0.1:7073', server.url('resp'))
+    .replace('app.listen(8080)', 'app.listen(process.env.PORT)')
 }
 
 async function inline(t) {
@@ -22,7 +25,17 @@ async function inline(t) {
 
 test('the archive holds the package and nothing else', async () => {
   const { files } = await pack()
-  for (const name of ['package.json', 'README.md', 'LICENSE', 'index.js', 'index.mjs', 'index.d.ts', 'express.mjs', 'fastify.js', 'lib/resp.js']) {
+  for (const name of [
+    'package.json',
+    'README.md',
+    'LICENSE',
+    'index.js',
+    'index.mjs',
+    'index.d.ts',
+    'express.mjs',
+    'fastify.js',
+    'lib/resp.js',
+  ]) {
     assert(files.includes(name), `${name} is missing in ${files}`)
   }
   for (const name of files) assert.doesNotMatch(name, /^(test|node_modules)\//)
@@ -32,10 +45,19 @@ test('installed without a network, it denies the second attempt', async (t) => {
   const server = await inline(t)
   const dir = await install()
   const [, example] = blocks('clients/node/README.md', 'js')
-  assert.match(await script(dir, 'readme.mjs', codeFor(server, example)), /^true 3000\nfalse [12]\d{3}\n$/)
-  const required = example.replace("import { Weir } from 'weirlimit'", "const { Weir } = require('weirlimit')")
-  const wrapped = `(async () => {${required}})()`.replace('{ user: \'ann\' }', '{ user: \'bob\' }')
-  assert.match(await script(dir, 'readme.cjs', codeFor(server, wrapped)), /^true 3000\nfalse [12]\d{3}\n$/)
+  assert.match(
+    await script(dir, 'readme.mjs', codeFor(server, example)),
+    /^true 3000\nfalse [12]\d{3}\n$/,
+  )
+  const required = example.replace(
+    "import { Weir } from 'weirlimit'",
+    "const { Weir } = require('weirlimit')",
+  )
+  const wrapped = `(async () => {${required}})()`.replace("{ user: 'ann' }", "{ user: 'bob' }")
+  assert.match(
+    await script(dir, 'readme.cjs', codeFor(server, wrapped)),
+    /^true 3000\nfalse [12]\d{3}\n$/,
+  )
   for (const name of ['weirlimit', 'weirlimit/express', 'weirlimit/fastify']) {
     const same = `import * as esm from '${name}'
       import { createRequire } from 'node:module'
@@ -84,11 +106,18 @@ test('examples/node-express limits addresses and users', async (t) => {
   const server = await start()
   t.after(() => server.stop())
   const dir = await install({ others: true })
-  const app = readFileSync(join(root, 'examples/node-express/app.js'), 'utf8').replace('new Weir({', '$& timeout: 20_000, totalTimeout: 40_000,')
+  const app = readFileSync(join(root, 'examples/node-express/app.js'), 'utf8').replace(
+    'new Weir({',
+    '$& timeout: 20_000, totalTimeout: 40_000,',
+  )
   const get = await serve(t, dir, 'example.mjs', app, { WEIR_URL: server.url('resp') })
   assert.equal(await statuses(get, 6), '200 200 200 200 200 429')
   for (const name of ['ann', 'Jürgen', '张三', 'a b&c=d+e%41?#']) {
-    assert.equal(await statuses(get, 11, '/users/' + encodeURIComponent(name)), '200 '.repeat(10) + '429', name)
+    assert.equal(
+      await statuses(get, 11, '/users/' + encodeURIComponent(name)),
+      '200 '.repeat(10) + '429',
+      name,
+    )
   }
   assert.equal(await statuses(get, 1, '/users/' + 'n'.repeat(1100)), '400')
 })
@@ -101,8 +130,14 @@ test('docs/node.md: each application denies', async (t) => {
   const [hono] = blocks('docs/node.md', 'js', 'Hono')
   const [nest] = blocks('docs/node.md', 'ts', 'Nest')
   const typescript = modules('typescript')
-  const { outputText } = typescript.transpileModule(nest, { compilerOptions: {
-    target: 'es2022', module: 'esnext', experimentalDecorators: true, emitDecoratorMetadata: true } })
+  const { outputText } = typescript.transpileModule(nest, {
+    compilerOptions: {
+      target: 'es2022',
+      module: 'esnext',
+      experimentalDecorators: true,
+      emitDecoratorMetadata: true,
+    },
+  })
   for (const [name, text, path, want] of [
     ['first', first, '/', '200 200 200 200 429'],
     ['express', express, '/users/ann', '200 200 429'],
@@ -126,7 +161,10 @@ test('docs/node.md: the other programs run', async (t) => {
   assert.equal(await script(dir, 'take.mjs', taken), '')
   assert.match(await script(dir, 'again.mjs', taken), /^try again in [1-5]\d{4} ms\n$/)
   assert.equal(await script(dir, 'outage.mjs', codeFor(server, outage)), '')
-  assert.equal(await script(dir, 'reserve.mjs', codeFor(server, reserve)), "true 800\n{ reserved: 800, actual: 650, refunded: 150, recorded: 0 }\n")
+  assert.equal(
+    await script(dir, 'reserve.mjs', codeFor(server, reserve)),
+    'true 800\n{ reserved: 800, actual: 650, refunded: 150, recorded: 0 }\n',
+  )
   assert(wait.includes('provider.wait'))
 })
 
@@ -158,10 +196,12 @@ new Weir({ timout: 5 })
 import { WeirStore } from 'weirlimit/express'
 export const store = new WeirStore({ weir: new weirlimit.Weir() })
 `
-  const files = Object.entries({ 'types.mts': text, 'types.cts': required }).map(([name, source]) => {
-    writeFileSync(join(dir, name), source)
-    return join(dir, name)
-  })
+  const files = Object.entries({ 'types.mts': text, 'types.cts': required }).map(
+    ([name, source]) => {
+      writeFileSync(join(dir, name), source)
+      return join(dir, name)
+    },
+  )
   const program = typescript.createProgram(files, {
     module: typescript.ModuleKind.NodeNext,
     moduleResolution: typescript.ModuleResolutionKind.NodeNext,
@@ -172,12 +212,25 @@ export const store = new WeirStore({ weir: new weirlimit.Weir() })
     typeRoots: [join(dir, '../node_modules/@types')],
     types: ['node'],
   })
-  const ours = [...files, ...program.getSourceFiles().map((file) => file.fileName).filter((name) => name.includes('/node_modules/weirlimit/'))]
+  const ours = [
+    ...files,
+    ...program
+      .getSourceFiles()
+      .map((file) => file.fileName)
+      .filter((name) => name.includes('/node_modules/weirlimit/')),
+  ]
   assert.equal(ours.length, 8, ours)
-  const problems = [...program.getOptionsDiagnostics(), ...ours.flatMap((name) => {
-    const file = program.getSourceFile(name)
-    return [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)]
-  })]
-  const host = { getCanonicalFileName: (name) => name, getCurrentDirectory: () => dir, getNewLine: () => '\n' }
+  const problems = [
+    ...program.getOptionsDiagnostics(),
+    ...ours.flatMap((name) => {
+      const file = program.getSourceFile(name)
+      return [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)]
+    }),
+  ]
+  const host = {
+    getCanonicalFileName: (name) => name,
+    getCurrentDirectory: () => dir,
+    getNewLine: () => '\n',
+  }
   assert.equal(typescript.formatDiagnostics(problems, host), '')
 })

@@ -7,7 +7,8 @@ import { modules, start } from './stand.mjs'
 
 export const express = modules('express')
 
-// newWeir starts a server, with inline policies unless options say otherwise, and returns a client of it.
+// newWeir starts a server, with inline policies unless options say otherwise, and returns a client
+// of it.
 export async function newWeir(t, { client, front = 'resp', ...options } = {}) {
   const server = await start({ flags: ['--inline-policies'], ...options })
   const patient = { timeout: 20_000, totalTimeout: 40_000 } // a busy machine is slow
@@ -25,7 +26,10 @@ export async function serve(t, app) {
   const server = http.createServer(app)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  t.after(() => { server.close(); server.closeAllConnections() })
+  t.after(() => {
+    server.close()
+    server.closeAllConnections()
+  })
   return getFrom(`http://127.0.0.1:${server.address().port}`)
 }
 
@@ -35,7 +39,11 @@ export function getFrom(origin) {
   return async (path = '/', headers = {}) => {
     const request = http.get(origin + path, { agent, headers })
     const [response] = await once(request, 'response')
-    return { status: response.statusCode, fields: new Headers(response.headers), body: await text(response) }
+    return {
+      status: response.statusCode,
+      fields: new Headers(response.headers),
+      body: await text(response),
+    }
   }
 }
 
@@ -49,6 +57,8 @@ export async function statuses(get, n, path, headers) {
 // printed collects the lines that a function of console gets during the test.
 export function printed(t, name) {
   const lines = []
-  t.mock.method(console, name, (...text) => { lines.push(text.join(' ')) })
+  t.mock.method(console, name, (...text) => {
+    lines.push(text.join(' '))
+  })
   return lines
 }
