@@ -111,12 +111,15 @@ class Weir extends EventEmitter {
           return answer
         } catch (err) {
           if (err.kind !== 'unavailable') throw err
-          if (err.answered)
-            this.breaker.succeed() // weir is there, but its store is not
-          else this.breaker.fail(err)
           const pause = failed === 0 ? 0 : (25 + Math.random() * 50) * failed
           const last = ++failed > o.retries || this.closed || this.breaker.isOpen()
-          if (last || performance.now() + pause >= deadline) throw this.undecided(err)
+          if (last || performance.now() + pause >= deadline) {
+            // A call counts once: a lost connection with many calls is one event.
+            if (err.answered)
+              this.breaker.succeed() // weir is there, but its store is not
+            else this.breaker.fail(err)
+            throw this.undecided(err)
+          }
           if (pause > 0) await sleep(pause)
         }
       }

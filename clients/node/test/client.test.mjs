@@ -139,6 +139,18 @@ test('after some failures calls are decided immediately, and a probe ends it', a
   assert.equal(weir.breaker.isOpen(), false)
 })
 
+test('a lost connection with many calls opens no breaker', async (t) => {
+  for (const front of ['resp', 'http']) {
+    const { server, weir } = await newWeir(t, { policies, front, client: { breaker: 5 } })
+    const many = weir.policy('many')
+    await Promise.all(Array.from({ length: 50 }, () => many.take(ann)))
+    await server.fault({ kind: 'mirror' }) // resets all connections
+    const all = await Promise.all(Array.from({ length: 50 }, () => many.take(ann)))
+    assert.equal(all.filter((d) => d.degraded).length, 0, front)
+    assert.equal((await many.peek(ann)).remaining, 1000000 - 100)
+  }
+})
+
 test('a store that is away opens no breaker, because weir still decides other policies', async (t) => {
   const policies =
     'version: 1\npolicies:\n  strict: {limit: 5 per minute per user}\n  lenient: {limit: 5 per minute per user, when-store-is-down: allow}'
