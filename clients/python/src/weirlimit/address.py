@@ -1,0 +1,89 @@
+"""The URL of a server."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from typing import Optional, Tuple, Union
+from urllib.parse import unquote, urlsplit
+
+from . import http1, resp
+from .errors import InputError
+from .inputs import shown
+
+Codec = Union[resp.Codec, http1.Codec]
+
+# Each scheme: whether it is HTTP, whether it uses TLS, and its port.
+SCHEMES = {
+    "redis": (False, False, 7073),
+    "rediss": (False, True, 7073),
+    "weir": (False, False, 7073),
+    "weirs": (False, True, 7073),
+    "http": (True, False, 80),
+    "https": (True, True, 443),
+}
+FORMS = "redis://host:port, rediss://host:port, http://host:port, https://host:port or unix:/path"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where weir listens, and how it is spoken to."""
+
+    place: str  # host:port or the path of a socket, for errors
+    host: str
+    port: int
+    path: Optional[str]  # of a Unix socket
+    http: bool
+    tls: Optional[ssl.SSLContext]
+    token: Optional[str]
+
+    @property
+    def lanes(self) -> Tuple[int, bool]:
+        """Returns the most connections, and whether calls share one in a pipeline."""
+        return (8, False) if self.http else (1, True)
+
+    def codec(self) -> Codec:
+        """Returns the codec of a new connection."""
+        if not self.http:
+            return resp.Codec(self.token, self.place)
+        return http1.Codec(self.token, self.place, self.place)
+
+
+def parse(url: object, token: Optional[str], tls: Optional[ssl.SSLContext]) -> Address:
+    """Returns the address of a URL. It raises InputError for another text."""
+    if not isinstance(url, str):
+        raise InputError(f"url must be {FORMS}, not {shown(url)}")
+    scheme, _, rest = url.partition(":")
+    if scheme == "unix":
+        path = "/" + rest.lstrip("/")
+        if path == "/" or not rest.startswith("/"):
+            raise InputError(
+                f"url must have the path of a socket, such as unix:/run/weir.sock, not {shown(url)}"
+            )
+        return Address(path, "", 0, path, False, None, check_token(token))
+    if scheme not in SCHEMES:
+        raise InputError(f"url must be {FORMS}, not {shown(url)}")
+    http, encrypted, port = SCHEMES[scheme]
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or port
+    except ValueError as err:
+        raise InputError(f"url must be {FORMS}, not {shown(url)}: {err}") from None
+    if not host or parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise InputError(f"url must be {FORMS}, without a path, not {shown(url)}")
+    if token is None and parts.password is not None:
+        token = unquote(parts.password)
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    context = (tls or ssl.create_default_context()) if encrypted else None
+    return Address(place, host, port, None, http, context, check_token(token))
+
+
+def check_token(token: object) -> Optional[str]:
+    """Returns the token, or None for none."""
+    if token is None:
+        return None
+    if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
+        raise InputError(
+            "token must be text of printable ASCII without a line end; is it read with its newline?"
+        )
+    return token

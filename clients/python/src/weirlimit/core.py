@@ -1,0 +1,368 @@
+"""Calls without input and output: what is sent, when it is repeated, and what its answer means.
+
+A call is a generator. It yields a step, and gets its outcome: of Send an answer or an error, of
+Pause nothing. The drivers in threads.py and tasks.py make the steps. So the blocking client and that
+of asyncio share every decision of this file.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Generator, Optional, Sequence, Tuple, TypeVar, Union
+
+from . import calls, inputs
+from .address import Address
+from .breaker import Breaker
+from .calls import Call, Pairs, Target
+from .decision import Block, Decision, Reset, Settlement, decision_of
+from .errors import BusyError, ExpiredError, InputError, UnavailableError, WeirError
+
+logger = logging.getLogger("weirlimit")
+
+LEAST_BACKOFF = 0.01  # seconds before the first retry; twice as long before the next one
+CANCEL_TIMEOUT = 1.0  # seconds for giving an appointment back
+
+
+@dataclass(frozen=True)
+class Send:
+    """Sends a call, and waits for the answer until an instant of time.monotonic()."""
+
+    call: Call
+    deadline: float
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Sleeps for so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """An answer, which the codec of its connection reads."""
+
+    read: Callable[[Call, Any], Dict[str, Any]]
+    answer: Any
+
+
+Outcome = Union[Arrived, WeirError, None]
+T = TypeVar("T")
+Steps = Generator[Union[Send, Pause], Outcome, T]
+
+
+@dataclass(frozen=True)
+class Options:
+    """The settings of a client. Times are seconds."""
+
+    timeout: float = 0.25  # of one attempt
+    total_timeout: float = 1.0  # of a call with its retries
+    retries: int = 2  # further attempts with the same id
+    when_down: str = "deny"  # the decision without weir: deny or allow
+    on_down: Optional[Callable[[UnavailableError], None]] = None  # called with each of them
+    max_pending: int = 10_000  # calls in flight or waiting; more are decided by when_down
+
+    def __post_init__(self) -> None:
+        inputs.check_seconds(self.timeout, "timeout", least_ms=1)
+        inputs.check_seconds(self.total_timeout, "total_timeout", least_ms=1)
+        inputs.check_number(self.retries, "retries", 0, 100)
+        inputs.check_number(self.max_pending, "max_pending", 1, 1_000_000)
+        if self.when_down not in ("deny", "allow"):
+            raise InputError(
+                f'when_down must be "deny" or "allow", not {inputs.shown(self.when_down)}'
+            )
+        if self.on_down is not None and not callable(self.on_down):
+            raise InputError(
+                "on_down must be a function of an UnavailableError, "
+                f"not {inputs.shown(self.on_down)}"
+            )
+
+
+class Core:
+    """The calls of a client. It is safe for threads."""
+
+    def __init__(self, address: Address, options: Options) -> None:
+        self.address = address
+        self.options = options
+        self._breaker = Breaker()
+
+    def exchange(self, call: Call, total: Optional[float] = None) -> Steps[Dict[str, Any]]:
+        """Sends a call until it has an answer, and returns its members."""
+        options = self.options
+        end = time.monotonic() + (options.total_timeout if total is None else total)
+        for attempt in range(options.retries + 1):
+            now = time.monotonic()
+            if not self._breaker.admits(now):
+                raise BusyError(
+                    f"weir at {self.address.place} did not answer the last calls, so this one "
+                    "was not sent; the next probe follows within a second"
+                )
+            try:
+                outcome = yield Send(call, min(now + options.timeout, end))
+                if isinstance(outcome, WeirError):
+                    raise outcome
+                assert isinstance(outcome, Arrived)
+                members = outcome.read(call, outcome.answer)
+            except BusyError:
+                raise
+            except UnavailableError as err:
+                failure = err
+                self._note_failure(err)
+            except WeirError:  # an answer, although no decision
+                self._note_success()
+                raise
+            else:
+                self._note_success()
+                return members
+            backoff = LEAST_BACKOFF * 2**attempt * random.uniform(0.5, 1)
+            if attempt == options.retries or time.monotonic() + backoff >= end:
+                break
+            yield Pause(backoff)
+        raise failure
+
+    def _note_failure(self, err: UnavailableError) -> None:
+        if self._breaker.fail(time.monotonic()):
+            logger.warning(
+                "weirlimit: %s; when_down=%s decides until weir answers again",
+                err,
+                self.options.when_down,
+            )
+
+    def _note_success(self) -> None:
+        if self._breaker.succeed():
+            logger.warning("weirlimit: weir at %s answers again", self.address.place)
+
+    def decide(self, call: Call, n: int, total: Optional[float] = None) -> Steps[Dict[str, Any]]:
+        """Returns the members of a decision. Without an answer they have that of when_down."""
+        try:
+            return (yield from self.exchange(call, total))
+        except UnavailableError as err:
+            if self.options.on_down is not None:
+                self.options.on_down(err)
+            return {**self.without_weir(n), "error": err}
+
+    def without_weir(self, n: int) -> Dict[str, Any]:
+        """Returns the decision of when_down."""
+        allowed = self.options.when_down == "allow"
+        return {
+            "allowed": allowed,
+            "granted": n if allowed else 0,
+            "remaining": 0,
+            "retry_after_ms": 0 if allowed else 1000,
+            "reset_after_ms": 0,
+            "limit": "",
+            "at_us": time.time_ns() // 1000,
+            "degraded": True,
+        }
+
+    def ping(self) -> Steps[None]:
+        """Raises unless weir answers."""
+        yield from self.exchange(calls.ping())
+
+
+def own_id() -> str:
+    """Returns an idempotency key for a call that is repeated without an answer."""
+    return os.urandom(16).hex()
+
+
+class LimiterCore:
+    """The calls about the keys of one policy."""
+
+    def __init__(self, core: Core, target: Target) -> None:
+        self.core = core
+        self.target = target
+
+    def take(self, key: inputs.Key, n: int, id: Optional[str]) -> Steps[Decision]:
+        """Takes units if they fit."""
+        pairs, n = inputs.check_key(key), inputs.check_units(n)
+        id = inputs.check_id(id) or own_id()
+        members = yield from self.core.decide(
+            calls.about_key("check", self.target, pairs, n, id), n
+        )
+        return decision_of(members)
+
+    def peek(self, key: inputs.Key, n: int) -> Steps[Decision]:
+        """Returns the decision that take would make now."""
+        pairs, n = inputs.check_key(key), inputs.check_units(n)
+        members = yield from self.core.decide(calls.about_key("peek", self.target, pairs, n), n)
+        return decision_of(members)
+
+    def wait(self, key: inputs.Key, n: int, max_wait: float, id: Optional[str]) -> Steps[Decision]:
+        """Takes units at the first instant at which they fit, and sleeps until then."""
+        pairs, n = inputs.check_key(key), inputs.check_units(n)
+        max_wait_ms = inputs.check_seconds(max_wait, "max_wait")
+        id = inputs.check_id(id) or own_id()
+        call = calls.about_key("check", self.target, pairs, n, id, max_wait_ms=max_wait_ms)
+        decision = decision_of((yield from self.core.decide(call, n)))
+        yield from self.sleep(decision, pairs)
+        return decision
+
+    def sleep(self, decision: Decision, pairs: Pairs) -> Steps[None]:
+        """Sleeps until the granted instant. If that is interrupted, the units are given back."""
+        if not decision.allowed or decision.start_after <= 0:
+            return
+        started = time.monotonic()
+        try:
+            yield Pause(decision.start_after)
+        except GeneratorExit:  # nothing more can be sent
+            raise
+        except BaseException:  # a cancelled task, or an interrupt from the keyboard
+            if time.monotonic() < started + decision.start_after:
+                yield from self.cancel(decision, pairs)
+            raise
+
+    def cancel(self, decision: Decision, pairs: Pairs) -> Steps[None]:
+        """Gives the units of an appointment back, if weir answers soon."""
+        start_us = decision.at_us + round(decision.start_after * 1_000_000)
+        call = calls.refund(self.target, pairs, start_us, decision.granted, own_id())
+        try:
+            yield from self.core.exchange(call, CANCEL_TIMEOUT)
+        except WeirError as err:
+            logger.warning("weirlimit: the units of a cancelled wait are not given back: %s", err)
+
+    def refund(
+        self, key: inputs.Key, of: Union[Decision, int], n: int, id: Optional[str]
+    ) -> Steps[int]:
+        """Gives units of a grant back, and returns their number."""
+        pairs, n = inputs.check_key(key), inputs.check_units(n)
+        if isinstance(of, Decision):
+            at_us = of.at_us
+        else:
+            at_us = inputs.check_number(of, "at_us", 0, inputs.MAX_INSTANT)
+        id = inputs.check_id(id) or own_id()
+        members = yield from self.core.exchange(calls.refund(self.target, pairs, at_us, n, id))
+        return int(members["refunded"])
+
+    def reset(self, key: inputs.Key, limits: Sequence[str]) -> Steps[Reset]:
+        """Forgets the histories of a key."""
+        pairs = inputs.check_key(key)
+        call = calls.reset(self.target, pairs, check_names(limits))
+        members = yield from self.core.exchange(call)
+        return Reset(tuple(members["reset"]), tuple(members["kept"]))
+
+    def block(self, key: inputs.Key, duration: float, limits: Sequence[str]) -> Steps[Block]:
+        """Blocks a key for a time."""
+        pairs = inputs.check_key(key)
+        for_ms = inputs.check_seconds(duration, "duration")
+        call = calls.block(self.target, pairs, for_ms, check_names(limits))
+        members = yield from self.core.exchange(call)
+        return Block(tuple(members["limits"]), members["until_us"])
+
+    def reserve(
+        self,
+        key: inputs.Key,
+        n: int,
+        ttl: Optional[float],
+        max_wait: Optional[float],
+        id: Optional[str],
+    ) -> Steps[Tuple[Decision, "ReservationCore"]]:
+        """Takes units that are settled later."""
+        pairs, n = inputs.check_key(key), inputs.check_units(n, least=1)
+        ttl_ms = None if ttl is None else inputs.check_seconds(ttl, "ttl", least_ms=1)
+        max_wait_ms = None if max_wait is None else inputs.check_seconds(max_wait, "max_wait")
+        id = inputs.check_id(id) or own_id()
+        call = calls.about_key("reserve", self.target, pairs, n, id, max_wait_ms, ttl_ms)
+        members = yield from self.core.decide(call, n)
+        decision = decision_of(members)
+        opened = ReservationCore(self.core, members.get("reservation", ""), decision.granted)
+        opened.note(members)
+        yield from opened.sleep(decision)
+        return decision, opened
+
+
+def check_names(names: Sequence[str]) -> Tuple[str, ...]:
+    """Returns the names of limits."""
+    if isinstance(names, str):
+        names = (names,)
+    return tuple(inputs.check_name(name, "the name of a limit") for name in names)
+
+
+class ReservationCore:
+    """The calls about one reservation. Without a name there is none, and no call is made."""
+
+    def __init__(self, core: Core, name: str, units: Optional[int]) -> None:
+        self.core = core
+        self.name = name
+        self.units = units  # None = unknown
+        self.expires_us = 0
+        self.held_until_us = 0
+        self.settled = name == ""
+
+    def note(self, members: Dict[str, Any]) -> None:
+        """Stores the ends in an answer."""
+        self.expires_us = members.get("expires_at_us", 0)
+        self.held_until_us = members.get("held_until_us", 0)
+
+    def sleep(self, decision: Decision) -> Steps[None]:
+        """Sleeps until the reservation starts. If that is interrupted, it is cancelled."""
+        if not decision.allowed or decision.start_after <= 0:
+            return
+        try:
+            yield Pause(decision.start_after)
+        except GeneratorExit:  # nothing more can be sent
+            raise
+        except BaseException:  # a cancelled task, or an interrupt from the keyboard
+            try:
+                yield from self.settle(0)
+            except WeirError as err:
+                logger.warning("weirlimit: a cancelled reservation is not settled: %s", err)
+            raise
+
+    def settle(self, actual: Optional[int]) -> Steps[Settlement]:
+        """Settles the reservation with the units that were used; None settles all."""
+        if actual is not None:
+            inputs.check_units(actual, "actual")
+        if not self.name:
+            self._reject_denied()
+            units = self.units or 0
+            return Settlement(units, units if actual is None else actual, 0, 0)
+        members = yield from self.core.exchange(calls.settle(self.name, actual))
+        self.settled = True
+        return Settlement(**members)
+
+    def _reject_denied(self) -> None:
+        """Raises if there is no reservation because it was denied."""
+        if not self.units:
+            raise InputError("the reservation was denied, so there is none; read allowed before")
+
+    def leave(self, error: Optional[BaseException]) -> Steps[None]:
+        """Settles all units at the end of a with statement, unless they are settled. An error of
+        weir must not hide that of the statement, and an expired hold needs no end."""
+        if self.settled:
+            return
+        try:
+            yield from self.settle(None)
+        except ExpiredError:
+            pass
+        except WeirError as err:
+            if error is None:
+                raise
+            logger.warning("weirlimit: a reservation is not settled: %s", err)
+
+    def extend(self) -> Steps[None]:
+        """Renews the life of the reservation, and its hold."""
+        if not self.name:
+            self._reject_denied()
+            return
+        members = yield from self.core.exchange(calls.extend(self.name, 0, None))
+        self.units = members["reserved"]
+        self.note(members)
+
+    def add(self, n: int) -> Steps[Decision]:
+        """Takes further units, all or none."""
+        inputs.check_units(n, least=1)
+        if not self.name:
+            self._reject_denied()
+            return decision_of(self.core.without_weir(n))
+        if self.units is None:
+            yield from self.extend()  # it reads their number
+        members = yield from self.core.exchange(calls.extend(self.name, n, self.units))
+        decision = decision_of(members)
+        if decision.allowed:
+            self.units = members["reserved"]
+            self.note(members)
+        return decision

@@ -1,0 +1,128 @@
+"""Checks the arguments of a call before it is sent. Each error has the next step."""
+
+from __future__ import annotations
+
+import math
+from typing import Mapping, Optional, Sequence, Tuple, Union
+
+from .errors import InputError
+
+MAX_UNITS = 2**51 - 1  # of one call, and of a limit
+MAX_VALUE_BYTES = 1024  # of a value of a key
+MAX_ID_BYTES = 128
+MAX_INSTANT = 2**53 - 1  # microseconds since 1970
+
+Key = Mapping[str, str]
+Limits = Union[str, Sequence[str]]
+
+
+def check_key(key: object) -> Tuple[Tuple[str, str], ...]:
+    """Returns the dimensions and values of a key."""
+    if not isinstance(key, Mapping):
+        raise InputError(
+            'the key must be a dict of dimensions and values, such as {"user": "ann"}, '
+            f"not {shown(key)}"
+        )
+    for name, value in key.items():
+        if not isinstance(name, str) or not name:
+            raise InputError(f"the name of a dimension must be text, not {shown(name)}")
+        if "=" in name:
+            raise InputError(f"{shown(name)} is no name of a dimension, because it has a =")
+        check_value(name, value)
+    return tuple(key.items())
+
+
+def check_value(name: str, value: object) -> None:
+    """Raises unless the value is 1 to 1,024 bytes of text."""
+    if not isinstance(value, str):
+        raise InputError(
+            f"the value of {shown(name)} is no text; pass text, such as an id in digits"
+        )
+    if value == "":
+        raise InputError(
+            f"the value of {shown(name)} is empty; callers without a value must not share a "
+            "history, so reject them before the call"
+        )
+    size = len(encoded(value, f"the value of {shown(name)}"))
+    if size > MAX_VALUE_BYTES:
+        raise InputError(
+            f"the value of {shown(name)} has {size} bytes, and at most {MAX_VALUE_BYTES} are "
+            "allowed; pass a hash of it"
+        )
+
+
+def check_units(n: object, name: str = "n", least: int = 0) -> int:
+    """Returns a number of units."""
+    return check_number(n, name, least, MAX_UNITS)
+
+
+def check_number(n: object, name: str, least: int, most: int) -> int:
+    """Returns a whole number within bounds."""
+    whole = isinstance(n, int) and not isinstance(n, bool)
+    if not whole or not least <= n <= most:  # type: ignore[operator]
+        raise InputError(f"{name} must be a whole number, {least} to {most}, not {shown(n)}")
+    return n  # type: ignore[return-value]
+
+
+def check_id(id: object) -> Optional[str]:
+    """Returns an idempotency key, or None for none."""
+    if id is None:
+        return None
+    if not isinstance(id, str) or not 1 <= len(encoded(id, "the id")) <= MAX_ID_BYTES:
+        raise InputError(
+            f"an id is text of 1 to {MAX_ID_BYTES} bytes; leave it out for an operation without one"
+        )
+    return id
+
+
+def check_limits(limits: object) -> Tuple[str, ...]:
+    """Returns the lines of an inline policy."""
+    lines = [limits] if isinstance(limits, str) else limits
+    texts = isinstance(lines, (list, tuple)) and all(isinstance(line, str) for line in lines)
+    if not texts or not lines or "" in lines:  # type: ignore[operator]
+        raise InputError(
+            'limits must be text, or a list of texts, such as "10 per minute per user", '
+            f"not {shown(limits)}"
+        )
+    for line in lines:  # type: ignore[attr-defined]
+        encoded(line, "a limit")
+    return tuple(lines)  # type: ignore[arg-type]
+
+
+def check_name(name: object, what: str) -> str:
+    """Returns the name of a policy or of a reservation."""
+    if not isinstance(name, str) or not name:
+        raise InputError(f"{what} must be text, not {shown(name)}")
+    encoded(name, what)
+    return name
+
+
+def check_seconds(value: object, name: str, least_ms: int = 0, most_ms: int = MAX_UNITS) -> int:
+    """Returns a time in whole milliseconds, rounded up."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not least_ms <= value * 1000 <= most_ms:  # type: ignore[operator]
+        raise InputError(
+            f"{name} must be a number of seconds, {least_ms / 1000:g} to {most_ms / 1000:g}, "
+            f"not {shown(value)}"
+        )
+    milliseconds = round(value * 1000, 3)  # type: ignore[operator] # 0.07 * 1000 is above 70
+    return math.ceil(milliseconds)
+
+
+def encoded(text: str, what: str) -> bytes:
+    """Returns the UTF-8 of a text."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as err:
+        raise InputError(
+            f"{what} is no valid Unicode ({err.reason}); decode it as UTF-8 first"
+        ) from err
+
+
+def shown(value: object) -> str:
+    """Returns a short form of a value for an error."""
+    if isinstance(value, str):
+        text = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    else:
+        text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
