@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Callable, Generator, Optional, Sequence, Tuple, Type, Union
 
@@ -10,11 +11,18 @@ from . import tasks
 from .address import parse
 from .calls import Target
 from .core import Core, LimiterCore, Options, ReservationCore, Steps
-from .decision import Block, Decision, Reset, Settlement
+from .decision import Block, Decision, Reset, Settlement, instant
 from .errors import UnavailableError
-from .inputs import Key, Limits, check_limits, check_name
-
-NO_KEY: Key = {}
+from .inputs import (
+    NAMED_LIMIT,
+    NAMED_POLICY,
+    NAMED_RESERVATION,
+    NO_KEY,
+    Key,
+    Limits,
+    check_limits,
+    check_name,
+)
 
 
 class Weir:
@@ -33,10 +41,14 @@ class Weir:
         retries: int = 2,
         when_down: str = "deny",
         on_down: Optional[Callable[[UnavailableError], None]] = None,
+        on_up: Optional[Callable[[], None]] = None,
         max_pending: int = 10_000,
+        breaker: int = 5,
         tls: Optional[ssl.SSLContext] = None,
     ) -> None:
-        options = Options(timeout, total_timeout, retries, when_down, on_down, max_pending)
+        options = Options(
+            timeout, total_timeout, retries, when_down, on_down, on_up, max_pending, breaker
+        )
         self._core = Core(parse(url, token, tls), options)
         self._pool = tasks.Pool(self._core.address, max_pending)
 
@@ -47,16 +59,16 @@ class Weir:
         made of the limits, so other numbers begin with empty histories. Give a name before that.
         """
         lines = check_limits(limits)
-        named = check_name(name, "name") if name else ""
+        named = check_name(name, NAMED_LIMIT) if name != "" else ""
         return Limiter(self, Target(named, lines))
 
     def policy(self, name: str) -> "Limiter":
         """Returns a limiter of a policy of the server's file."""
-        return Limiter(self, Target(check_name(name, "the name of a policy")))
+        return Limiter(self, Target(check_name(name, NAMED_POLICY)))
 
-    def reservation(self, name: str) -> "Reservation":
-        """Returns a reservation of another process by its name. It calls nothing."""
-        known = ReservationCore(self._core, check_name(name, "the name of a reservation"), None)
+    def reservation(self, id: str) -> "Reservation":
+        """Returns the reservation with an id, such as one of another process. It sends nothing."""
+        known = ReservationCore(self._core, check_name(id, NAMED_RESERVATION), None)
         return Reservation(self, Decision(True), known)
 
     async def ping(self) -> None:
@@ -187,9 +199,9 @@ class Reservation:
         return self.decision.allowed
 
     @property
-    def name(self) -> str:
-        """The name with which any process settles it; "" if nothing was granted by weir."""
-        return self._core.name
+    def id(self) -> str:
+        """The text with which any process settles it; "" without a grant of weir."""
+        return self._core.id
 
     @property
     def units(self) -> Optional[int]:
@@ -197,14 +209,14 @@ class Reservation:
         return self._core.units
 
     @property
-    def expires_us(self) -> int:
-        """The end of its life, microseconds since 1970."""
-        return self._core.expires_us
+    def expires_at(self) -> Optional[datetime]:
+        """The end of its life, in UTC; None if it is unknown."""
+        return instant(self._core.expires_us)
 
     @property
-    def held_until_us(self) -> int:
-        """The end of its hold under a concurrency limit, microseconds since 1970; 0 = none."""
-        return self._core.held_until_us
+    def held_until(self) -> Optional[datetime]:
+        """The end of its hold under a concurrency limit, in UTC; None without one."""
+        return instant(self._core.held_until_us)
 
     async def settle(self, actual: int) -> Settlement:
         """Settles it with the units that were used. The same number again changes nothing."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 
 from .forks import renew_after_fork
 
-THRESHOLD = 5  # failures in a row after which the server is taken to be down
 LEAST_PAUSE, MOST_PAUSE = 0.1, 0.5  # seconds between two probes
 
 
@@ -17,11 +17,13 @@ class Breaker:
     It is safe for threads.
     """
 
-    def __init__(self, threshold: int = THRESHOLD) -> None:
+    def __init__(self, threshold: int) -> None:
         self._lock = threading.Lock()  # protects the following
-        self._threshold = threshold
+        self._threshold = threshold or math.inf
         self._failures = 0  # in a row
         self._probe_at = 0.0  # the next one
+        self._out = False  # the last call got no decision
+        self.cause = ""  # the last failure
         renew_after_fork(self)
 
     def after_fork(self) -> None:
@@ -38,16 +40,22 @@ class Breaker:
             return True
 
     def succeed(self) -> bool:
-        """Notes an answer, and reports whether the server was down."""
+        """Notes an answer, and reports whether it is the first one after an outage."""
         with self._lock:
-            was_down = self._failures >= self._threshold
+            was_out, self._out = self._out, False
             self._failures = 0
-            return was_down
+            return was_out
 
-    def fail(self, now: float) -> bool:
-        """Notes a failure, and reports whether the server is down from now on."""
+    def give_up(self) -> bool:
+        """Notes a call without a decision, and reports whether it is the first one of an outage."""
+        with self._lock:
+            was_out, self._out = self._out, True
+            return not was_out
+
+    def fail(self, now: float, cause: str) -> None:
+        """Notes a failed attempt."""
         with self._lock:
             self._failures += 1
+            self.cause = cause
             if self._failures >= self._threshold:
                 self._probe_at = now + random.uniform(LEAST_PAUSE, MOST_PAUSE)
-            return self._failures == self._threshold

@@ -54,6 +54,7 @@ def about_key(
     if id is not None:
         command += ["ID", id]
         body["id"] = id
+    command += lines(target)
     options = {"id": id is not None, "wait": max_wait_ms is not None}
     return Call(verb, tuple(command), "POST", "/v1/" + verb, body, options)
 
@@ -66,6 +67,7 @@ def refund(target: Target, pairs: Pairs, at_us: int, n: int, id: Optional[str]) 
     if id is not None:
         command += ["ID", id]
         body["id"] = id
+    command += lines(target)
     return Call("refund", tuple(command), "POST", "/v1/refund", body)
 
 
@@ -78,6 +80,9 @@ def reset(target: Target, pairs: Pairs, limits: Tuple[str, ...]) -> Call:
     for limit in limits:
         command += ["LIMIT", limit]
         query.append(("limit", limit))
+    for line in target.limits:
+        query.append(("limits", line))
+    command += lines(target)
     path = f"/v1/keys/{quote(target.name, safe='')}?{urlencode(query)}"
     return Call("reset", tuple(command), "DELETE", path)
 
@@ -87,10 +92,11 @@ def block(target: Target, pairs: Pairs, for_ms: int, limits: Tuple[str, ...]) ->
     command = [*command_start("block", target, pairs), str(for_ms)]
     for limit in limits:
         command += ["LIMIT", limit]
+    command += lines(target)
     body = body_start(target, pairs)
     body["for_ms"] = for_ms
     if limits:
-        body["limits"] = list(limits)
+        body["limit_names"] = list(limits)
     return Call("block", tuple(command), "POST", "/v1/block", body)
 
 
@@ -131,6 +137,11 @@ def command_start(verb: str, target: Target, pairs: Pairs) -> List[str]:
     words = ["WEIR." + verb.upper(), target.name]
     words += [name + "=" + value for name, value in pairs]
     return words
+
+
+def lines(target: Target) -> List[str]:
+    """Returns the words of the limits in a call, at its end."""
+    return [word for line in target.limits for word in ("LIMITS", line)]
 
 
 def body_start(target: Target, pairs: Pairs) -> Dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from datetime import datetime
 from types import TracebackType
 from typing import Callable, Optional, Sequence, Type, Union
 
@@ -10,11 +11,18 @@ from . import threads
 from .address import parse
 from .calls import Target
 from .core import Core, LimiterCore, Options, ReservationCore
-from .decision import Block, Decision, Reset, Settlement
+from .decision import Block, Decision, Reset, Settlement, instant
 from .errors import UnavailableError
-from .inputs import Key, Limits, check_limits, check_name
-
-NO_KEY: Key = {}
+from .inputs import (
+    NAMED_LIMIT,
+    NAMED_POLICY,
+    NAMED_RESERVATION,
+    NO_KEY,
+    Key,
+    Limits,
+    check_limits,
+    check_name,
+)
 
 
 class Weir:
@@ -27,9 +35,12 @@ class Weir:
     :param total_timeout: seconds for a call with its retries.
     :param retries: further attempts, with an idempotency key of the call: it is charged once.
     :param when_down: the decision without weir: ``"deny"`` or ``"allow"``.
-    :param on_down: called with the error of each such decision. A warning is logged for the first
-        one of an outage in any case (logger ``weirlimit``).
+    :param on_down: called with the error of the first such decision of an outage; default: a
+        warning is logged (logger ``weirlimit``).
+    :param on_up: called with nothing when weir decides again.
     :param max_pending: calls in flight at the same time; more are decided by ``when_down``.
+    :param breaker: failed attempts in a row after which calls are not sent, but for a probe every
+        0.1 to 0.5 s; 0 = never.
     :param tls: for ``rediss://`` and ``https://``; default: ``ssl.create_default_context()``.
     """
 
@@ -43,10 +54,14 @@ class Weir:
         retries: int = 2,
         when_down: str = "deny",
         on_down: Optional[Callable[[UnavailableError], None]] = None,
+        on_up: Optional[Callable[[], None]] = None,
         max_pending: int = 10_000,
+        breaker: int = 5,
         tls: Optional[ssl.SSLContext] = None,
     ) -> None:
-        options = Options(timeout, total_timeout, retries, when_down, on_down, max_pending)
+        options = Options(
+            timeout, total_timeout, retries, when_down, on_down, on_up, max_pending, breaker
+        )
         self._core = Core(parse(url, token, tls), options)
         self._pool = threads.Pool(self._core.address, max_pending)
 
@@ -57,16 +72,16 @@ class Weir:
         made of the limits, so other numbers begin with empty histories. Give a name before that.
         """
         lines = check_limits(limits)
-        named = check_name(name, "name") if name else ""
+        named = check_name(name, NAMED_LIMIT) if name != "" else ""
         return Limiter(self, Target(named, lines))
 
     def policy(self, name: str) -> "Limiter":
         """Returns a limiter of a policy of the server's file."""
-        return Limiter(self, Target(check_name(name, "the name of a policy")))
+        return Limiter(self, Target(check_name(name, NAMED_POLICY)))
 
-    def reservation(self, name: str) -> "Reservation":
-        """Returns a reservation of another process by its name. It calls nothing."""
-        known = ReservationCore(self._core, check_name(name, "the name of a reservation"), None)
+    def reservation(self, id: str) -> "Reservation":
+        """Returns the reservation with an id, such as one of another process. It sends nothing."""
+        known = ReservationCore(self._core, check_name(id, NAMED_RESERVATION), None)
         return Reservation(self, Decision(True), known)
 
     def ping(self) -> None:
@@ -171,9 +186,9 @@ class Reservation:
         return self.decision.allowed
 
     @property
-    def name(self) -> str:
-        """The name with which any process settles it; "" if nothing was granted by weir."""
-        return self._core.name
+    def id(self) -> str:
+        """The text with which any process settles it; "" without a grant of weir."""
+        return self._core.id
 
     @property
     def units(self) -> Optional[int]:
@@ -181,14 +196,14 @@ class Reservation:
         return self._core.units
 
     @property
-    def expires_us(self) -> int:
-        """The end of its life, microseconds since 1970."""
-        return self._core.expires_us
+    def expires_at(self) -> Optional[datetime]:
+        """The end of its life, in UTC; None if it is unknown."""
+        return instant(self._core.expires_us)
 
     @property
-    def held_until_us(self) -> int:
-        """The end of its hold under a concurrency limit, microseconds since 1970; 0 = none."""
-        return self._core.held_until_us
+    def held_until(self) -> Optional[datetime]:
+        """The end of its hold under a concurrency limit, in UTC; None without one."""
+        return instant(self._core.held_until_us)
 
     def settle(self, actual: int) -> Settlement:
         """Settles it with the units that were used. The same number again changes nothing."""

@@ -18,12 +18,15 @@ from . import calls, inputs
 from .address import Address
 from .breaker import Breaker
 from .calls import Call, Pairs, Target
-from .decision import Block, Decision, Reset, Settlement, decision_of
+from .decision import Block, Decision, Reset, Settlement, decision_of, instant
 from .errors import BusyError, ExpiredError, InputError, UnavailableError, WeirError
 
 logger = logging.getLogger("weirlimit")
 
-LEAST_BACKOFF = 0.01  # seconds before the first retry; twice as long before the next one
+LEAST_BACKOFF, MOST_BACKOFF = (
+    0.025,
+    0.075,
+)  # seconds before the second retry; the first is immediate
 CANCEL_TIMEOUT = 1.0  # seconds for giving an appointment back
 
 
@@ -63,23 +66,24 @@ class Options:
     total_timeout: float = 1.0  # of a call with its retries
     retries: int = 2  # further attempts with the same id
     when_down: str = "deny"  # the decision without weir: deny or allow
-    on_down: Optional[Callable[[UnavailableError], None]] = None  # called with each of them
+    on_down: Optional[Callable[[UnavailableError], None]] = None  # None = a warning is logged
+    on_up: Optional[Callable[[], None]] = None
     max_pending: int = 10_000  # calls in flight or waiting; more are decided by when_down
+    breaker: int = 5  # failed attempts in a row after which calls are not sent; 0 = never
 
     def __post_init__(self) -> None:
         inputs.check_seconds(self.timeout, "timeout", least_ms=1)
         inputs.check_seconds(self.total_timeout, "total_timeout", least_ms=1)
         inputs.check_number(self.retries, "retries", 0, 100)
         inputs.check_number(self.max_pending, "max_pending", 1, 1_000_000)
+        inputs.check_number(self.breaker, "breaker", 0, 1_000_000)
         if self.when_down not in ("deny", "allow"):
             raise InputError(
                 f'when_down must be "deny" or "allow", not {inputs.shown(self.when_down)}'
             )
-        if self.on_down is not None and not callable(self.on_down):
-            raise InputError(
-                "on_down must be a function of an UnavailableError, "
-                f"not {inputs.shown(self.on_down)}"
-            )
+        for name, function in (("on_down", self.on_down), ("on_up", self.on_up)):
+            if function is not None and not callable(function):
+                raise InputError(f"{name} must be a function, not {inputs.shown(function)}")
 
 
 class Core:
@@ -88,7 +92,7 @@ class Core:
     def __init__(self, address: Address, options: Options) -> None:
         self.address = address
         self.options = options
-        self._breaker = Breaker()
+        self._breaker = Breaker(options.breaker)
 
     def exchange(self, call: Call, total: Optional[float] = None) -> Steps[Dict[str, Any]]:
         """Sends a call until it has an answer, and returns its members."""
@@ -97,52 +101,60 @@ class Core:
         for attempt in range(options.retries + 1):
             now = time.monotonic()
             if not self._breaker.admits(now):
-                raise BusyError(
-                    f"weir at {self.address.place} did not answer the last calls, so this one "
-                    "was not sent; the next probe follows within a second"
-                )
+                away = BusyError(f"weir is away: {self._breaker.cause}")
+                self._note_outage(away)
+                raise away
+            outcome = yield Send(call, min(now + options.timeout, end))
             try:
-                outcome = yield Send(call, min(now + options.timeout, end))
-                if isinstance(outcome, WeirError):
-                    raise outcome
-                assert isinstance(outcome, Arrived)
-                members = outcome.read(call, outcome.answer)
-            except BusyError:
+                members = read(call, outcome)
+            except BusyError as err:
+                self._note_outage(err)
                 raise
             except UnavailableError as err:
                 failure = err
-                self._note_failure(err)
+                if not isinstance(outcome, Arrived):  # a server that answers is not away
+                    self._breaker.fail(time.monotonic(), str(err))
             except WeirError:  # an answer, although no decision
                 self._note_success()
                 raise
             else:
                 self._note_success()
                 return members
-            backoff = LEAST_BACKOFF * 2**attempt * random.uniform(0.5, 1)
+            backoff = attempt * random.uniform(LEAST_BACKOFF, MOST_BACKOFF)
             if attempt == options.retries or time.monotonic() + backoff >= end:
                 break
-            yield Pause(backoff)
+            if backoff > 0:
+                yield Pause(backoff)
+        self._note_outage(failure)
         raise failure
-
-    def _note_failure(self, err: UnavailableError) -> None:
-        if self._breaker.fail(time.monotonic()):
-            logger.warning(
-                "weirlimit: %s; when_down=%s decides until weir answers again",
-                err,
-                self.options.when_down,
-            )
 
     def _note_success(self) -> None:
         if self._breaker.succeed():
-            logger.warning("weirlimit: weir at %s answers again", self.address.place)
+            self._call_back(self.options.on_up)
+            if self.options.on_down is None:
+                logger.warning("weir at %s decides again", self.address.place)
 
-    def decide(self, call: Call, n: int, total: Optional[float] = None) -> Steps[Dict[str, Any]]:
+    def _note_outage(self, err: UnavailableError) -> None:
+        if self._breaker.give_up():
+            self._call_back(self.options.on_down, err)
+            if self.options.on_down is None:
+                decided = "allowed" if self.options.when_down == "allow" else "denied"
+                logger.warning("%s; until it is back attempts are %s", err, decided)
+
+    def _call_back(self, function: Optional[Callable[..., None]], *arguments: Any) -> None:
+        """Calls a function of the program. Its error must not stop a decision."""
+        if function is None:
+            return
+        try:
+            function(*arguments)
+        except Exception:
+            logger.exception("%r failed", function)
+
+    def decide(self, call: Call, n: int) -> Steps[Dict[str, Any]]:
         """Returns the members of a decision. Without an answer they have that of when_down."""
         try:
-            return (yield from self.exchange(call, total))
+            return (yield from self.exchange(call))
         except UnavailableError as err:
-            if self.options.on_down is not None:
-                self.options.on_down(err)
             return {**self.without_weir(n), "error": err}
 
     def without_weir(self, n: int) -> Dict[str, Any]:
@@ -159,13 +171,28 @@ class Core:
             "degraded": True,
         }
 
+    def id_for(self, id: Optional[str]) -> Optional[str]:
+        """Returns the idempotency key of a call: that of the program, or one of its own for its
+        retries. A call without retries needs none, which saves memory of weir."""
+        if inputs.check_id(id) is not None or self.options.retries == 0:
+            return id
+        return random_id()
+
     def ping(self) -> Steps[None]:
         """Raises unless weir answers."""
         yield from self.exchange(calls.ping())
 
 
-def own_id() -> str:
-    """Returns an idempotency key for a call that is repeated without an answer."""
+def read(call: Call, outcome: Outcome) -> Dict[str, Any]:
+    """Returns the members of an answer, or raises the error that came in its place."""
+    if isinstance(outcome, WeirError):
+        raise outcome
+    assert isinstance(outcome, Arrived)
+    return outcome.read(call, outcome.answer)
+
+
+def random_id() -> str:
+    """Returns an idempotency key that no other call has, and nobody guesses."""
     return os.urandom(16).hex()
 
 
@@ -179,7 +206,7 @@ class LimiterCore:
     def take(self, key: inputs.Key, n: int, id: Optional[str]) -> Steps[Decision]:
         """Takes units if they fit."""
         pairs, n = inputs.check_key(key), inputs.check_units(n)
-        id = inputs.check_id(id) or own_id()
+        id = self.core.id_for(id)
         members = yield from self.core.decide(
             calls.about_key("check", self.target, pairs, n, id), n
         )
@@ -195,7 +222,7 @@ class LimiterCore:
         """Takes units at the first instant at which they fit, and sleeps until then."""
         pairs, n = inputs.check_key(key), inputs.check_units(n)
         max_wait_ms = inputs.check_seconds(max_wait, "max_wait")
-        id = inputs.check_id(id) or own_id()
+        id = self.core.id_for(id)
         call = calls.about_key("check", self.target, pairs, n, id, max_wait_ms=max_wait_ms)
         decision = decision_of((yield from self.core.decide(call, n)))
         yield from self.sleep(decision, pairs)
@@ -218,11 +245,11 @@ class LimiterCore:
     def cancel(self, decision: Decision, pairs: Pairs) -> Steps[None]:
         """Gives the units of an appointment back, if weir answers soon."""
         start_us = decision.at_us + round(decision.start_after * 1_000_000)
-        call = calls.refund(self.target, pairs, start_us, decision.granted, own_id())
+        call = calls.refund(self.target, pairs, start_us, decision.granted, random_id())
         try:
             yield from self.core.exchange(call, CANCEL_TIMEOUT)
         except WeirError as err:
-            logger.warning("weirlimit: the units of a cancelled wait are not given back: %s", err)
+            logger.warning("the units of a cancelled wait are not given back: %s", err)
 
     def refund(
         self, key: inputs.Key, of: Union[Decision, int], n: int, id: Optional[str]
@@ -233,7 +260,7 @@ class LimiterCore:
             at_us = of.at_us
         else:
             at_us = inputs.check_number(of, "at_us", 0, inputs.MAX_INSTANT)
-        id = inputs.check_id(id) or own_id()
+        id = self.core.id_for(id)
         members = yield from self.core.exchange(calls.refund(self.target, pairs, at_us, n, id))
         return int(members["refunded"])
 
@@ -250,7 +277,7 @@ class LimiterCore:
         for_ms = inputs.check_seconds(duration, "duration")
         call = calls.block(self.target, pairs, for_ms, check_names(limits))
         members = yield from self.core.exchange(call)
-        return Block(tuple(members["limits"]), members["until_us"])
+        return Block(tuple(members["limits"]), instant(members["until_us"]))
 
     def reserve(
         self,
@@ -264,7 +291,7 @@ class LimiterCore:
         pairs, n = inputs.check_key(key), inputs.check_units(n, least=1)
         ttl_ms = None if ttl is None else inputs.check_seconds(ttl, "ttl", least_ms=1)
         max_wait_ms = None if max_wait is None else inputs.check_seconds(max_wait, "max_wait")
-        id = inputs.check_id(id) or own_id()
+        id = inputs.check_id(id) or random_id()  # whoever can guess it can settle it
         call = calls.about_key("reserve", self.target, pairs, n, id, max_wait_ms, ttl_ms)
         members = yield from self.core.decide(call, n)
         decision = decision_of(members)
@@ -278,19 +305,19 @@ def check_names(names: Sequence[str]) -> Tuple[str, ...]:
     """Returns the names of limits."""
     if isinstance(names, str):
         names = (names,)
-    return tuple(inputs.check_name(name, "the name of a limit") for name in names)
+    return tuple(inputs.check_name(name, "limits holds names of limits") for name in names)
 
 
 class ReservationCore:
-    """The calls about one reservation. Without a name there is none, and no call is made."""
+    """The calls about one reservation. Without an id there is none, and nothing is sent."""
 
-    def __init__(self, core: Core, name: str, units: Optional[int]) -> None:
+    def __init__(self, core: Core, id: str, units: Optional[int]) -> None:
         self.core = core
-        self.name = name
+        self.id = id
         self.units = units  # None = unknown
         self.expires_us = 0
         self.held_until_us = 0
-        self.settled = name == ""
+        self.settled = id == ""
 
     def note(self, members: Dict[str, Any]) -> None:
         """Stores the ends in an answer."""
@@ -309,25 +336,25 @@ class ReservationCore:
             try:
                 yield from self.settle(0)
             except WeirError as err:
-                logger.warning("weirlimit: a cancelled reservation is not settled: %s", err)
+                logger.warning("a cancelled reservation is not settled: %s", err)
             raise
 
     def settle(self, actual: Optional[int]) -> Steps[Settlement]:
         """Settles the reservation with the units that were used; None settles all."""
         if actual is not None:
             inputs.check_units(actual, "actual")
-        if not self.name:
+        if not self.id:
             self._reject_denied()
             units = self.units or 0
             return Settlement(units, units if actual is None else actual, 0, 0)
-        members = yield from self.core.exchange(calls.settle(self.name, actual))
+        members = yield from self.core.exchange(calls.settle(self.id, actual))
         self.settled = True
         return Settlement(**members)
 
     def _reject_denied(self) -> None:
         """Raises if there is no reservation because it was denied."""
         if not self.units:
-            raise InputError("the reservation was denied, so there is none; read allowed before")
+            raise InputError("the reservation was denied, so there is none; look at allowed first")
 
     def leave(self, error: Optional[BaseException]) -> Steps[None]:
         """Settles all units at the end of a with statement, unless they are settled. An error of
@@ -341,26 +368,26 @@ class ReservationCore:
         except WeirError as err:
             if error is None:
                 raise
-            logger.warning("weirlimit: a reservation is not settled: %s", err)
+            logger.warning("a reservation is not settled: %s", err)
 
     def extend(self) -> Steps[None]:
         """Renews the life of the reservation, and its hold."""
-        if not self.name:
+        if not self.id:
             self._reject_denied()
             return
-        members = yield from self.core.exchange(calls.extend(self.name, 0, None))
+        members = yield from self.core.exchange(calls.extend(self.id, 0, None))
         self.units = members["reserved"]
         self.note(members)
 
     def add(self, n: int) -> Steps[Decision]:
         """Takes further units, all or none."""
         inputs.check_units(n, least=1)
-        if not self.name:
+        if not self.id:
             self._reject_denied()
             return decision_of(self.core.without_weir(n))
         if self.units is None:
             yield from self.extend()  # it reads their number
-        members = yield from self.core.exchange(calls.extend(self.name, n, self.units))
+        members = yield from self.core.exchange(calls.extend(self.id, n, self.units))
         decision = decision_of(members)
         if decision.allowed:
             self.units = members["reserved"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import Any, Dict, Optional, Tuple
 
 from .errors import UnavailableError
@@ -49,12 +50,21 @@ def decision_of(members: Dict[str, Any]) -> Decision:
         degraded=members.get("degraded", False),
         cached=members.get("cached", False),
         replayed=members.get("replayed", False),
+        error=members.get("error"),
     )
 
 
 def seconds(milliseconds: int) -> float:
     """Returns a wait in seconds; −1 stands for never."""
     return NEVER if milliseconds < 0 else milliseconds / 1000
+
+
+def instant(us: int) -> Optional[datetime]:
+    """Returns an instant of microseconds since 1970; 0 stands for none."""
+    return EPOCH + timedelta(microseconds=us) if us else None
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True)
@@ -80,4 +90,4 @@ class Block:
     """The answer to a block."""
 
     limits: Tuple[str, ...]  # their names
-    until_us: int  # the end of the longest block, microseconds since 1970; 0 if none runs
+    until: Optional[datetime]  # the end of the longest one, in UTC; None if none runs

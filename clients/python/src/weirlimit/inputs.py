@@ -14,13 +14,18 @@ MAX_INSTANT = 2**53 - 1  # microseconds since 1970
 
 Key = Mapping[str, str]
 Limits = Union[str, Sequence[str]]
+NO_KEY: Key = {}
+
+NAMED_LIMIT = "the name of limits is text, such as login; leave it out for one made of the limits"
+NAMED_POLICY = "the name of a policy is text, as in the policy file of weir serve"
+NAMED_RESERVATION = "a reservation is named by its id, the text of Reservation.id"
 
 
 def check_key(key: object) -> Tuple[Tuple[str, str], ...]:
     """Returns the dimensions and values of a key."""
     if not isinstance(key, Mapping):
         raise InputError(
-            'the key must be a dict of dimensions and values, such as {"user": "ann"}, '
+            'a key is a dict with a value for each dimension, such as {"user": "ann"}, '
             f"not {shown(key)}"
         )
     for name, value in key.items():
@@ -78,22 +83,24 @@ def check_id(id: object) -> Optional[str]:
 def check_limits(limits: object) -> Tuple[str, ...]:
     """Returns the lines of an inline policy."""
     lines = [limits] if isinstance(limits, str) else limits
-    texts = isinstance(lines, (list, tuple)) and all(isinstance(line, str) for line in lines)
-    if not texts or not lines or "" in lines:  # type: ignore[operator]
-        raise InputError(
-            'limits must be text, or a list of texts, such as "10 per minute per user", '
-            f"not {shown(limits)}"
-        )
-    for line in lines:  # type: ignore[attr-defined]
+    if not isinstance(lines, (list, tuple)):
+        raise InputError(f'a limit is text, such as "10 per minute per user", not {shown(limits)}')
+    if not lines:
+        raise InputError('a policy has at least one limit, such as "10 per minute per user"')
+    for line in lines:
+        if not isinstance(line, str) or not line.strip():
+            raise InputError(
+                f'a limit is text, such as "10 per minute per user", not {shown(line)}'
+            )
         encoded(line, "a limit")
-    return tuple(lines)  # type: ignore[arg-type]
+    return tuple(lines)
 
 
-def check_name(name: object, what: str) -> str:
-    """Returns the name of a policy or of a reservation."""
+def check_name(name: object, sentence: str) -> str:
+    """Returns a name. The sentence is that of the error for another value."""
     if not isinstance(name, str) or not name:
-        raise InputError(f"{what} must be text, not {shown(name)}")
-    encoded(name, what)
+        raise InputError(f"{sentence}, not {shown(name)}")
+    encoded(name, "a name")
     return name
 
 

@@ -10,7 +10,7 @@ from typing import Any, Deque, List, Optional, Tuple, TypeVar
 from .address import Address
 from .calls import Call
 from .core import Arrived, Outcome, Pause, Send, Steps
-from .errors import BusyError, UnavailableError, WeirError
+from .errors import BusyError, InputError, UnavailableError, WeirError
 from .threads import CLOSED, copy_of, lost, none_free, too_many
 
 T = TypeVar("T")
@@ -147,7 +147,7 @@ class Pool:
             self._loop = loop
             self._reset()
         if self._closed:
-            raise BusyError(CLOSED)
+            raise InputError(CLOSED)
         if self._pending >= self._max_pending:
             raise BusyError(too_many(self._address, self._pending))
         self._pending += 1

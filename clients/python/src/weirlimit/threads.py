@@ -17,7 +17,7 @@ from typing import Any, Deque, List, Optional, TypeVar
 from .address import Address
 from .calls import Call
 from .core import Arrived, Outcome, Pause, Send, Steps
-from .errors import AuthError, BusyError, ProtocolError, UnavailableError, WeirError
+from .errors import AuthError, BusyError, InputError, ProtocolError, UnavailableError, WeirError
 from .forks import renew_after_fork
 
 T = TypeVar("T")
@@ -381,7 +381,7 @@ class Pool:
         """Sends a call over a connection with room."""
         with self._lock:
             if self._closed:
-                raise BusyError(CLOSED)
+                raise InputError(CLOSED)
             if self._pending >= self._max_pending:
                 raise BusyError(too_many(self._address, self._pending))
             self._pending += 1
@@ -481,12 +481,12 @@ class Pool:
             connection.fail(BusyError(CLOSED))
 
 
-CLOSED = "the client of weir is closed; make another one"
+CLOSED = "the client is closed; make calls before close"
 
 
 def too_many(address: Address, pending: int) -> str:
     """Returns the text of a full queue."""
-    return f"{pending} calls to weir at {address.place} wait already; max_pending bounds them"
+    return f"{pending} calls wait for weir at {address.place}; that is max_pending"
 
 
 def none_free(address: Address) -> str:
