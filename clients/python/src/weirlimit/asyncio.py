@@ -102,6 +102,11 @@ class Limiter:
         self._weir = weir
         self._core = LimiterCore(weir._core, target)
 
+    @property
+    def name(self) -> str:
+        """The name of its policy; "" if weir makes one of the limits."""
+        return self._core.target.name
+
     async def take(self, key: Key = NO_KEY, n: int = 1, *, id: Optional[str] = None) -> Decision:
         """Takes n units if they fit now, all or none."""
         return await tasks.run(self._core.take(key, n, id), self._weir._pool)
