@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from dataclasses import dataclass
 from typing import Optional, Tuple, Union
@@ -22,7 +23,6 @@ SCHEMES = {
     "http": (True, False, 80),
     "https": (True, True, 443),
 }
-FORMS = "redis://host:port, rediss://host:port, http://host:port, https://host:port or unix:/path"
 
 
 @dataclass(frozen=True)
@@ -52,30 +52,37 @@ class Address:
 def parse(url: object, token: Optional[str], tls: Optional[ssl.SSLContext]) -> Address:
     """Returns the address of a URL. It raises InputError for another text."""
     if not isinstance(url, str):
-        raise InputError(f"url must be {FORMS}, not {shown(url)}")
+        raise wrong(url)
     scheme, _, rest = url.partition(":")
     if scheme == "unix":
         path = "/" + rest.lstrip("/")
         if path == "/" or not rest.startswith("/"):
-            raise InputError(
-                f"url must have the path of a socket, such as unix:/run/weir.sock, not {shown(url)}"
-            )
+            raise InputError(f"the url {shown(url)} has no path; write unix:/run/weir.sock")
         return Address(path, "", 0, path, False, None, check_token(token))
     if scheme not in SCHEMES:
-        raise InputError(f"url must be {FORMS}, not {shown(url)}")
+        raise wrong(url)
     http, encrypted, port = SCHEMES[scheme]
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or port
-    except ValueError as err:
-        raise InputError(f"url must be {FORMS}, not {shown(url)}: {err}") from None
+    except ValueError:
+        raise wrong(url) from None
     if not host or parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise InputError(f"url must be {FORMS}, without a path, not {shown(url)}")
+        raise wrong(url)
     if token is None and parts.password is not None:
         token = unquote(parts.password)
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     context = (tls or ssl.create_default_context()) if encrypted else None
     return Address(place, host, port, None, http, context, check_token(token))
+
+
+def wrong(url: object) -> InputError:
+    """Returns the error of another text, without the token in it."""
+    text = re.sub(":[^:@/]*@", ":…@", url) if isinstance(url, str) else url
+    return InputError(
+        f"the url {shown(text)} is no address; write redis://host:port (rediss:// with TLS), "
+        "unix:/path, or http://host:port (https:// with TLS), without a path"
+    )
 
 
 def check_token(token: object) -> Optional[str]:

@@ -172,6 +172,9 @@ class Reserving:
         decision, opened = await tasks.run(self._steps, self._weir._pool)
         return Reservation(self._weir, decision, opened)
 
+    def __bool__(self) -> bool:
+        raise TypeError("await the reservation before its answer is read")
+
     def __await__(self) -> Generator[Any, None, "Reservation"]:
         return self._make().__await__()
 

@@ -86,7 +86,7 @@ def parse_body(
     if fields.get("transfer-encoding", "").lower() == "chunked":
         return parse_chunks(data, at)
     length = fields.get("content-length", "")
-    if not length.isdigit() or int(length) > MAX_BODY:
+    if not re.fullmatch("[0-9]{1,9}", length) or int(length) > MAX_BODY:
         raise ProtocolError(f"a body of {length or 'unknown'} bytes")
     size = int(length)
     if len(data) < at + size:
@@ -105,7 +105,7 @@ def parse_chunks(data: bytes, at: int) -> Optional[Tuple[bytes, int]]:
             size = int(data[at:end].split(b";")[0], 16)
         except ValueError:
             raise ProtocolError("a chunk without a length") from None
-        if not 0 <= size + len(body) <= MAX_BODY:
+        if size < 0 or size + len(body) > MAX_BODY:
             raise ProtocolError(f"a body of more than {MAX_BODY} bytes")
         at = end + 2
         if len(data) < at + size + 2:

@@ -12,7 +12,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from typing import Any, Deque, List, Optional, TypeVar
+from typing import Any, Deque, List, Optional, TypeVar, Union
 
 from .address import Address
 from .calls import Call
@@ -128,13 +128,7 @@ class Connection:
     def __init__(self, address: Address, deadline: float) -> None:
         self._address = address
         self._codec = address.codec()
-        self._socket = dial(address, deadline)
-        self._stream: Any = Plain()
-        if address.tls is not None:
-            self._stream = Tls(address.tls, address.host)
-            self._stream.shake_hands(self._socket, deadline)
-        # Each direction has a socket object, because a timeout belongs to the object.
-        self._writer = self._socket.dup()
+        self._stream: Union[Plain, Tls] = Plain()
         self._writing = threading.Lock()  # held while bytes are sent, in the order of the tickets
         self._state = threading.Lock()  # protects the following, the codec and the stream
         self._pending: Deque[Ticket] = deque()
@@ -143,8 +137,23 @@ class Connection:
         self._used = time.monotonic()
         self.error: Optional[WeirError] = None  # why it has ended
         self.in_flight = 0  # protected by the lock of the pool
+        self._socket = dial(address, deadline)
+        # Each direction has a socket object, because a timeout belongs to the object.
+        self._writer = self._socket.dup()
+        try:
+            self._greet(deadline)
+        except BaseException:
+            self.drop()
+            raise
+
+    def _greet(self, deadline: float) -> None:
+        """Sends what precedes the first call."""
+        if self._address.tls is not None:
+            self._stream = Tls(self._address.tls, self._address.host)
+            self._stream.shake_hands(self._socket, deadline)
         greeting = self._codec.greeting()
         if greeting:
+            self._writer.settimeout(left(deadline))
             self._writer.sendall(self._stream.encrypt(greeting))
 
     @property
@@ -309,7 +318,11 @@ def dial(address: Address, deadline: float) -> socket.socket:
     if address.path is not None:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         sock.settimeout(left(deadline))
-        sock.connect(address.path)
+        try:
+            sock.connect(address.path)
+        except BaseException:
+            sock.close()
+            raise
         return sock
     sock = socket.create_connection((address.host, address.port), left(deadline))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
