@@ -55,8 +55,8 @@ class Stand:
 
     def server(self, name="main", policies=None, flags=()):
         """Starts a server of cases.json, or one with policies of its own."""
-        options = {"flags": list(flags), "policies": policies}
-        if policies is None:
+        options = {"flags": list(flags), "policies": policies or ""}
+        if policies is None and not flags:
             options = dict(CASES["servers"][name])
             options["policies"] = "\n".join(options["policies"])
         return Server(self, options, self._call("POST", "/servers", options))

@@ -58,7 +58,8 @@ class Connection(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         """Reports whether further calls can be sent."""
-        return self.error is None and not self._codec.closing
+        ended = self.error is not None or self._transport.is_closing()
+        return not ended and not self._codec.closing
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
