@@ -77,7 +77,12 @@ class BadInput(Case):
         for id in ("", "x" * 129, 7, b"x"):
             self.rejects("an id is text of 1 to 128 bytes", limiter.take, ANN, id=id)
         for wait in (-1, "1", None, math.nan, math.inf, True):
-            self.rejects("max_wait must be a number of seconds", limiter.wait, ANN, max_wait=wait)
+            self.rejects(
+                "the longest wait must be a number of seconds, 0 to 34560000",
+                limiter.wait,
+                ANN,
+                max_wait=wait,
+            )
         self.rejects("ttl must be a number of seconds, 0.001", limiter.reserve, ANN, ttl=0)
         self.rejects("at_us must be a whole number", limiter.refund, ANN, "now")
         self.rejects("the name of a policy is text", weir.policy, "")

@@ -53,7 +53,7 @@ class Breaker:
             return not was_out
 
     def fail(self, now: float, cause: str) -> None:
-        """Notes a failed attempt."""
+        """Notes a call that failed, with its retries."""
         with self._lock:
             self._failures += 1
             self.cause = cause

@@ -39,7 +39,7 @@ class Weir:
         warning is logged (logger ``weirlimit``).
     :param on_up: called with nothing when weir decides again.
     :param max_pending: calls in flight at the same time; more are decided by ``when_down``.
-    :param breaker: failed attempts in a row after which calls are not sent, but for a probe every
+    :param breaker: failed calls in a row after which calls are not sent, but for a probe every
         0.1 to 0.5 s; 0 = never.
     :param tls: for ``rediss://`` and ``https://``; default: ``ssl.create_default_context()``.
     """

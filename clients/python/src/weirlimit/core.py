@@ -69,7 +69,7 @@ class Options:
     on_down: Optional[Callable[[UnavailableError], None]] = None  # None = a warning is logged
     on_up: Optional[Callable[[], None]] = None
     max_pending: int = 10_000  # calls in flight or waiting; more are decided by when_down
-    breaker: int = 5  # failed attempts in a row after which calls are not sent; 0 = never
+    breaker: int = 5  # failed calls in a row after which calls are not sent; 0 = never
 
     def __post_init__(self) -> None:
         inputs.check_seconds(self.timeout, "timeout", least_ms=1)
@@ -112,8 +112,6 @@ class Core:
                 raise
             except UnavailableError as err:
                 failure = err
-                if not isinstance(outcome, Arrived):  # a server that answers is not away
-                    self._breaker.fail(time.monotonic(), str(err))
             except WeirError:  # an answer, although no decision
                 self._note_success()
                 raise
@@ -125,6 +123,10 @@ class Core:
                 break
             if backoff > 0:
                 yield Pause(backoff)
+        # A lost connection fails many attempts at once, so calls are counted. A server that answers
+        # is not away.
+        if not isinstance(outcome, Arrived):
+            self._breaker.fail(time.monotonic(), str(failure))
         self._note_outage(failure)
         raise failure
 
@@ -221,7 +223,7 @@ class LimiterCore:
     def wait(self, key: inputs.Key, n: int, max_wait: float, id: Optional[str]) -> Steps[Decision]:
         """Takes units at the first instant at which they fit, and sleeps until then."""
         pairs, n = inputs.check_key(key), inputs.check_units(n)
-        max_wait_ms = inputs.check_seconds(max_wait, "max_wait")
+        max_wait_ms = inputs.check_seconds(max_wait, "the longest wait")
         id = self.core.id_for(id)
         call = calls.about_key("check", self.target, pairs, n, id, max_wait_ms=max_wait_ms)
         decision = decision_of((yield from self.core.decide(call, n)))
@@ -274,7 +276,7 @@ class LimiterCore:
     def block(self, key: inputs.Key, duration: float, limits: Sequence[str]) -> Steps[Block]:
         """Blocks a key for a time."""
         pairs = inputs.check_key(key)
-        for_ms = inputs.check_seconds(duration, "duration")
+        for_ms = inputs.check_seconds(duration, "the time of a block")
         call = calls.block(self.target, pairs, for_ms, check_names(limits))
         members = yield from self.core.exchange(call)
         return Block(tuple(members["limits"]), instant(members["until_us"]))
@@ -290,7 +292,9 @@ class LimiterCore:
         """Takes units that are settled later."""
         pairs, n = inputs.check_key(key), inputs.check_units(n, least=1)
         ttl_ms = None if ttl is None else inputs.check_seconds(ttl, "ttl", least_ms=1)
-        max_wait_ms = None if max_wait is None else inputs.check_seconds(max_wait, "max_wait")
+        max_wait_ms = (
+            None if max_wait is None else inputs.check_seconds(max_wait, "the longest wait")
+        )
         id = inputs.check_id(id) or random_id()  # whoever can guess it can settle it
         call = calls.about_key("reserve", self.target, pairs, n, id, max_wait_ms, ttl_ms)
         members = yield from self.core.decide(call, n)

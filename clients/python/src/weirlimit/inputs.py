@@ -10,6 +10,7 @@ from .errors import InputError
 MAX_UNITS = 2**51 - 1  # of one call, and of a limit
 MAX_VALUE_BYTES = 1024  # of a value of a key
 MAX_ID_BYTES = 128
+MAX_MS = 400 * 86_400_000  # of a time: 400 days in milliseconds
 MAX_INSTANT = 2**53 - 1  # microseconds since 1970
 
 Key = Mapping[str, str]
@@ -104,12 +105,12 @@ def check_name(name: object, sentence: str) -> str:
     return name
 
 
-def check_seconds(value: object, name: str, least_ms: int = 0, most_ms: int = MAX_UNITS) -> int:
+def check_seconds(value: object, name: str, least_ms: int = 0, most_ms: int = MAX_MS) -> int:
     """Returns a time in whole milliseconds, rounded up."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not least_ms <= value * 1000 <= most_ms:  # type: ignore[operator]
         raise InputError(
-            f"{name} must be a number of seconds, {least_ms / 1000:g} to {most_ms / 1000:g}, "
+            f"{name} must be a number of seconds, {least_ms / 1000:g} to {most_ms // 1000}, "
             f"not {shown(value)}"
         )
     milliseconds = round(value * 1000, 3)  # type: ignore[operator] # 0.07 * 1000 is above 70

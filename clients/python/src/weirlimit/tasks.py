@@ -103,6 +103,8 @@ class Connection(asyncio.Protocol):
         """Sends a call and returns its answer. It raises a WeirError if there is none."""
         if self.error is not None:
             raise copy_of(self.error)
+        if self._transport.is_closing():  # connection_lost follows
+            raise UnavailableError(f"weir at {self._address.place} closed the connection")
         loop = asyncio.get_running_loop()
         future: "asyncio.Future[Any]" = loop.create_future()
         self._pending.append(future)
