@@ -19,7 +19,7 @@ def need(name, module=None):
         return importlib.import_module(module or name)
     except ImportError:
         raise unittest.SkipTest(
-            f"{name} is not installed; run `pip install -r clients/python/tests/requirements.txt`"
+            f"{name}; run `pip install -r clients/python/tests/requirements.txt` with a network"
         ) from None
 
 

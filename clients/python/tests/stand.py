@@ -26,9 +26,7 @@ class Stand:
 
     def _start(self):
         if shutil.which("go") is None:
-            raise unittest.SkipTest(
-                "go is not installed, and WEIR_STAND names no stand; install Go, or run make clients"
-            )
+            raise unittest.SkipTest("go; install Go, or set WEIR_STAND to the address of a stand")
         self._process = subprocess.Popen(
             ["go", "run", "./clients/stand"],
             cwd=ROOT,

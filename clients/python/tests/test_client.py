@@ -261,9 +261,7 @@ class OtherServers(Case):
                     allowed = False
                 self.assertFalse(allowed)
 
-    @unittest.skipUnless(
-        shutil.which("redis-server"), "redis-server is not installed; run make tools"
-    )
+    @unittest.skipUnless(shutil.which("redis-server"), "redis-server; run `make tools`")
     def test_a_redis(self):
         port = refused().rpartition(":")[2]
         redis = subprocess.Popen(
@@ -383,7 +381,7 @@ class Concurrency(Case):
                 connection._used -= 2  # as if two seconds had passed
                 self.assertIsNone(five.take(ANN).error)
 
-    @unittest.skipUnless(hasattr(os, "fork"), "this system has no fork")
+    @unittest.skipUnless(hasattr(os, "fork"), "fork; run the test on Linux or macOS")
     def test_a_fork_has_connections_of_its_own(self):
         """As under gunicorn --preload: parent and children call at the same time."""
         with stand().server() as server:

@@ -17,7 +17,7 @@ from .test_client import PATIENT, refused
 def need_inline():
     """Skips a test if this weir has no inline policies."""
     if not stand().features.get("inline"):
-        raise unittest.SkipTest("inline policies are missing; build weir from this checkout")
+        raise unittest.SkipTest("--inline-policies; build weir from this checkout")
 
 
 class Storage(unittest.TestCase):
