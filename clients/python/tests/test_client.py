@@ -83,7 +83,12 @@ class BadInput(Case):
                 ANN,
                 max_wait=wait,
             )
-        self.rejects("ttl must be a number of seconds, 0.001", limiter.reserve, ANN, ttl=0)
+        self.rejects(
+            "the life of a reservation must be a number of seconds, 0.001",
+            limiter.reserve,
+            ANN,
+            ttl=0,
+        )
         self.rejects("at_us must be a whole number", limiter.refund, ANN, "now")
         self.rejects("the name of a policy is text", weir.policy, "")
         self.rejects("the name of a policy is text", weir.policy, None)
@@ -95,9 +100,9 @@ class BadInput(Case):
         self.rejects("a reservation is named by its id", weir.reservation, "")
 
     def test_settings(self):
+        self.rejects("url is missing; pass it, or set WEIR_URL", Weir)
         for url in (
-            None,
-            "",
+            7,
             "127.0.0.1:7073",
             "redis://",
             "ftp://x",
@@ -109,16 +114,18 @@ class BadInput(Case):
         ):
             self.rejects("the url ", Weir, url)
         for token in ("", "a\n", "ü", 7):
-            self.rejects("token must be text", Weir, token=token)
+            self.rejects("token must be text", Weir, refused(), token=token)
         for seconds in (0, -1, "1", None):
-            self.rejects("timeout must be a number of seconds", Weir, timeout=seconds)
-            self.rejects("total_timeout must be a number", Weir, total_timeout=seconds)
+            self.rejects("timeout must be a number of seconds", Weir, refused(), timeout=seconds)
+            self.rejects("total_timeout must be a number", Weir, refused(), total_timeout=seconds)
         for n in (-1, 1.5, "1"):
-            self.rejects("retries must be a whole number", Weir, retries=n)
-            self.rejects("breaker must be a whole number", Weir, breaker=n)
-        self.rejects("max_pending must be a whole number", Weir, max_pending=0)
-        self.rejects('when_down must be "deny" or "allow", not "share"', Weir, when_down="share")
-        self.rejects("on_down must be a function", Weir, on_down="log")
+            self.rejects("retries must be a whole number", Weir, refused(), retries=n)
+            self.rejects("breaker must be a whole number", Weir, refused(), breaker=n)
+        self.rejects("max_pending must be a whole number", Weir, refused(), max_pending=0)
+        self.rejects(
+            'when_down must be "deny" or "allow", not "share"', Weir, refused(), when_down="share"
+        )
+        self.rejects("on_down must be a function", Weir, refused(), on_down="log")
         with self.assertRaises(TypeError):
             Weir(whendown="deny")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 from dataclasses import dataclass
@@ -51,6 +52,13 @@ class Address:
 
 def parse(url: object, token: Optional[str], tls: Optional[ssl.SSLContext]) -> Address:
     """Returns the address of a URL. It raises InputError for another text."""
+    if url is None:
+        url = os.environ.get("WEIR_URL") or None
+    if url is None or url == "":
+        raise InputError(
+            "url is missing; pass it, or set WEIR_URL, to the address of weir serve --resp-listen, "
+            "such as redis://127.0.0.1:7073, or that of --listen, such as http://127.0.0.1:7070"
+        )
     if not isinstance(url, str):
         raise wrong(url)
     scheme, _, rest = url.partition(":")

@@ -33,7 +33,7 @@ class Weir:
 
     def __init__(
         self,
-        url: str = "redis://127.0.0.1:7073",
+        url: Optional[str] = None,
         *,
         token: Optional[str] = None,
         timeout: float = 0.25,
@@ -116,14 +116,23 @@ class Limiter:
         return await tasks.run(self._core.peek(key, n), self._weir._pool)
 
     async def wait(
-        self, key: Key = NO_KEY, n: int = 1, *, max_wait: float, id: Optional[str] = None
+        self, key: Key = NO_KEY, n: int = 1, *, max_wait: float = 30.0, id: Optional[str] = None
     ) -> Decision:
         """Takes n units at the first instant at which they fit, and returns at that instant.
 
         It is denied immediately if that is more than max_wait seconds away. Callers of a key are
-        served in their order. One call is sent, and none while it sleeps.
+        served in their order. One call is sent, and none while it sleeps. If the sleep is interrupted or cancelled,
+        the units are given back.
         """
         return await tasks.run(self._core.wait(key, n, max_wait, id), self._weir._pool)
+
+    async def record(self, key: Key = NO_KEY, n: int = 1, *, id: Optional[str] = None) -> Decision:
+        """Adds n units that were used already, without a decision."""
+        return await tasks.run(self._core.record(key, n, id), self._weir._pool)
+
+    async def count(self, key: Key, last: float, *, limit: Optional[str] = None) -> int:
+        """Returns the units that a rolling limit recorded in the last seconds."""
+        return await tasks.run(self._core.count(key, last, limit), self._weir._pool)
 
     async def refund(
         self, key: Key, of: Union[Decision, int], n: int = 1, *, id: Optional[str] = None

@@ -41,7 +41,7 @@ def about_key(
     max_wait_ms: Optional[int] = None,
     ttl_ms: Optional[int] = None,
 ) -> Call:
-    """Returns a check, a peek or a reservation."""
+    """Returns a check, a peek, a record or a reservation."""
     command = [*command_start(verb, target, pairs), str(n)]
     body = body_start(target, pairs)
     body["n"] = n
@@ -69,6 +69,18 @@ def refund(target: Target, pairs: Pairs, at_us: int, n: int, id: Optional[str]) 
         body["id"] = id
     command += lines(target)
     return Call("refund", tuple(command), "POST", "/v1/refund", body)
+
+
+def count(target: Target, pairs: Pairs, last_ms: int, limit: Optional[str]) -> Call:
+    """Returns a count of the units of the last milliseconds."""
+    command = [*command_start("count", target, pairs), str(last_ms)]
+    body = body_start(target, pairs)
+    body["last_ms"] = last_ms
+    if limit is not None:
+        command += ["LIMIT", limit]
+        body["limit"] = limit
+    command += lines(target)
+    return Call("count", tuple(command), "POST", "/v1/count", body)
 
 
 def reset(target: Target, pairs: Pairs, limits: Tuple[str, ...]) -> Call:

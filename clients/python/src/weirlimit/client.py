@@ -28,7 +28,7 @@ from .inputs import (
 class Weir:
     """A client of one ``weir serve``. Make one for a program and share it.
 
-    :param url: ``redis://host:port``, of ``--resp-listen``, the fastest; ``rediss://`` for TLS;
+    :param url: default: WEIR_URL of the environment. ``redis://host:port``, of ``--resp-listen``, the fastest; ``rediss://`` for TLS;
         ``unix:/path``; ``http://`` or ``https://`` where only ``--listen`` is reached.
     :param token: the token of ``weir serve --token-file``.
     :param timeout: seconds for one attempt of a call.
@@ -46,7 +46,7 @@ class Weir:
 
     def __init__(
         self,
-        url: str = "redis://127.0.0.1:7073",
+        url: Optional[str] = None,
         *,
         token: Optional[str] = None,
         timeout: float = 0.25,
@@ -129,14 +129,23 @@ class Limiter:
         return threads.run(self._core.peek(key, n), self._weir._pool)
 
     def wait(
-        self, key: Key = NO_KEY, n: int = 1, *, max_wait: float, id: Optional[str] = None
+        self, key: Key = NO_KEY, n: int = 1, *, max_wait: float = 30.0, id: Optional[str] = None
     ) -> Decision:
         """Takes n units at the first instant at which they fit, and returns at that instant.
 
         It is denied immediately if that is more than max_wait seconds away. Callers of a key are
-        served in their order. One call is sent, and none while it sleeps.
+        served in their order. One call is sent, and none while it sleeps. If the sleep is interrupted,
+        the units are given back.
         """
         return threads.run(self._core.wait(key, n, max_wait, id), self._weir._pool)
+
+    def record(self, key: Key = NO_KEY, n: int = 1, *, id: Optional[str] = None) -> Decision:
+        """Adds n units that were used already, without a decision."""
+        return threads.run(self._core.record(key, n, id), self._weir._pool)
+
+    def count(self, key: Key, last: float, *, limit: Optional[str] = None) -> int:
+        """Returns the units that a rolling limit recorded in the last seconds."""
+        return threads.run(self._core.count(key, last, limit), self._weir._pool)
 
     def refund(
         self, key: Key, of: Union[Decision, int], n: int = 1, *, id: Optional[str] = None

@@ -221,37 +221,29 @@ class LimiterCore:
         return decision_of(members)
 
     def wait(self, key: inputs.Key, n: int, max_wait: float, id: Optional[str]) -> Steps[Decision]:
-        """Takes units at the first instant at which they fit, and sleeps until then."""
+        """Takes units at the first instant at which they fit, and sleeps until then. It reserves
+        them, because only a reservation can be cancelled before its start."""
         pairs, n = inputs.check_key(key), inputs.check_units(n)
         max_wait_ms = inputs.check_seconds(max_wait, "the longest wait")
-        id = self.core.id_for(id)
-        call = calls.about_key("check", self.target, pairs, n, id, max_wait_ms=max_wait_ms)
-        decision = decision_of((yield from self.core.decide(call, n)))
-        yield from self.sleep(decision, pairs)
+        id = inputs.check_id(id) or random_id()
+        decision, _ = yield from self.open(pairs, n, None, max_wait_ms, id)
         return decision
 
-    def sleep(self, decision: Decision, pairs: Pairs) -> Steps[None]:
-        """Sleeps until the granted instant. If that is interrupted, the units are given back."""
-        if not decision.allowed or decision.start_after <= 0:
-            return
-        started = time.monotonic()
-        try:
-            yield Pause(decision.start_after)
-        except GeneratorExit:  # nothing more can be sent
-            raise
-        except BaseException:  # a cancelled task, or an interrupt from the keyboard
-            if time.monotonic() < started + decision.start_after:
-                yield from self.cancel(decision, pairs)
-            raise
+    def record(self, key: inputs.Key, n: int, id: Optional[str]) -> Steps[Decision]:
+        """Adds units that were used already."""
+        pairs, n = inputs.check_key(key), inputs.check_units(n)
+        id = self.core.id_for(id)
+        call = calls.about_key("record", self.target, pairs, n, id)
+        return decision_of((yield from self.core.exchange(call)))
 
-    def cancel(self, decision: Decision, pairs: Pairs) -> Steps[None]:
-        """Gives the units of an appointment back, if weir answers soon."""
-        start_us = decision.at_us + round(decision.start_after * 1_000_000)
-        call = calls.refund(self.target, pairs, start_us, decision.granted, random_id())
-        try:
-            yield from self.core.exchange(call, CANCEL_TIMEOUT)
-        except WeirError as err:
-            logger.warning("the units of a cancelled wait are not given back: %s", err)
+    def count(self, key: inputs.Key, last: float, limit: Optional[str]) -> Steps[int]:
+        """Returns the units of the last seconds."""
+        pairs = inputs.check_key(key)
+        last_ms = inputs.check_seconds(last, "the span to count", least_ms=1)
+        if limit is not None:
+            inputs.check_name(limit, "limit is the name of a limit")
+        members = yield from self.core.exchange(calls.count(self.target, pairs, last_ms, limit))
+        return int(members["count"])
 
     def refund(
         self, key: inputs.Key, of: Union[Decision, int], n: int, id: Optional[str]
@@ -291,11 +283,23 @@ class LimiterCore:
     ) -> Steps[Tuple[Decision, "ReservationCore"]]:
         """Takes units that are settled later."""
         pairs, n = inputs.check_key(key), inputs.check_units(n, least=1)
-        ttl_ms = None if ttl is None else inputs.check_seconds(ttl, "ttl", least_ms=1)
-        max_wait_ms = (
-            None if max_wait is None else inputs.check_seconds(max_wait, "the longest wait")
-        )
+        ttl_ms = max_wait_ms = None
+        if ttl is not None:
+            ttl_ms = inputs.check_seconds(ttl, "the life of a reservation", least_ms=1)
+        if max_wait is not None:
+            max_wait_ms = inputs.check_seconds(max_wait, "the longest wait")
         id = inputs.check_id(id) or random_id()  # whoever can guess it can settle it
+        return (yield from self.open(pairs, n, ttl_ms, max_wait_ms, id))
+
+    def open(
+        self,
+        pairs: Pairs,
+        n: int,
+        ttl_ms: Optional[int],
+        max_wait_ms: Optional[int],
+        id: str,
+    ) -> Steps[Tuple[Decision, "ReservationCore"]]:
+        """Opens a reservation, and sleeps until its start."""
         call = calls.about_key("reserve", self.target, pairs, n, id, max_wait_ms, ttl_ms)
         members = yield from self.core.decide(call, n)
         decision = decision_of(members)
@@ -337,11 +341,18 @@ class ReservationCore:
         except GeneratorExit:  # nothing more can be sent
             raise
         except BaseException:  # a cancelled task, or an interrupt from the keyboard
-            try:
-                yield from self.settle(0)
-            except WeirError as err:
-                logger.warning("a cancelled reservation is not settled: %s", err)
+            yield from self.cancel()
             raise
+
+    def cancel(self) -> Steps[None]:
+        """Gives an appointment back, if weir answers soon."""
+        if not self.id:
+            return
+        try:
+            yield from self.core.exchange(calls.settle(self.id, 0), CANCEL_TIMEOUT)
+            self.settled = True
+        except WeirError as err:
+            logger.warning("a cancelled wait keeps its units: %s", err)
 
     def settle(self, actual: Optional[int]) -> Steps[Settlement]:
         """Settles the reservation with the units that were used; None settles all."""

@@ -231,6 +231,10 @@ def with_ends(members: Dict[str, Any]) -> Dict[str, Any]:
     return members
 
 
+def read_count(members: Dict[str, Any]) -> Dict[str, Any]:
+    return {"count": members["count"]}
+
+
 def read_reset(members: Dict[str, Any]) -> Dict[str, Any]:
     return {"reset": members["reset"], "kept": members["kept"]}
 
@@ -255,6 +259,8 @@ def read_policies(members: Dict[str, Any]) -> Dict[str, Any]:
 READERS = {
     "check": read_decision,
     "peek": read_decision,
+    "record": read_decision,
+    "count": read_count,
     "reserve": read_reserved,
     "extend": read_extended,
     "settle": read_settled,

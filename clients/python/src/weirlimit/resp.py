@@ -277,6 +277,10 @@ def read_refunded(_: Call, reply: Any) -> Dict[str, Any]:
     return {"refunded": whole(reply)}
 
 
+def read_count(_: Call, reply: Any) -> Dict[str, Any]:
+    return {"count": whole(reply)}
+
+
 def read_reset(_: Call, reply: Any) -> Dict[str, Any]:
     done, kept = reply[:2]
     return {"reset": list(done), "kept": list(kept)}
@@ -294,6 +298,8 @@ def read_policies(_: Call, reply: Any) -> Dict[str, Any]:
 READERS = {
     "check": read_decision,
     "peek": read_decision,
+    "record": read_decision,
+    "count": read_count,
     "reserve": read_reserved,
     "extend": read_extended,
     "settle": read_settled,

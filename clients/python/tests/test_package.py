@@ -1,0 +1,136 @@
+"""The wheel and the source archive, installed without a network, and the pages that show the package."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from .frameworks import get, need, serve_asgi, serve_wsgi
+from .stand import ROOT, stand
+
+PACKAGE = ROOT / "clients" / "python"
+ADDRESS = "redis://127.0.0.1:7073"
+CHECK = (
+    "import weirlimit, weirlimit.asyncio, weirlimit.wsgi, weirlimit.asgi; print(weirlimit.__file__)"
+)
+
+
+def packing():
+    """Returns the module that builds the package."""
+    spec = importlib.util.spec_from_file_location("packing", PACKAGE / "packing" / "packing.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Package(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+
+    def test_the_files_are_the_same_for_the_same_sources(self):
+        for build in (packing().build_wheel, packing().build_sdist):
+            first, second = self.directory / "first", self.directory / "second"
+            for place in (first, second):
+                place.mkdir(exist_ok=True)
+                name = build(place)
+            self.assertEqual((first / name).read_bytes(), (second / name).read_bytes())
+
+    def test_they_are_installed_into_an_empty_folder_without_a_network(self):
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--isolated"]
+        if subprocess.run([*pip, "--version"], capture_output=True).returncode != 0:
+            self.skipTest("pip; run `make tools`")
+        for build in (packing().build_wheel, packing().build_sdist):
+            file = self.directory / build(self.directory)
+            target = self.directory / f"from {file.suffix}"
+            install = [*pip, "install", "--no-index", "--quiet", "--target", str(target), str(file)]
+            done = subprocess.run(install, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            names = sorted(path.name for path in target.iterdir())
+            self.assertEqual(names, ["weirlimit", f"{packing().NAME}.dist-info"])
+            environment = {**os.environ, "PYTHONPATH": str(target)}
+            done = subprocess.run(
+                [sys.executable, "-W", "error", "-c", CHECK],
+                cwd=self.directory,
+                env=environment,
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(done.stdout.strip(), str(target / "weirlimit" / "__init__.py"))
+
+    def test_the_license_is_that_of_the_project(self):
+        self.assertEqual((PACKAGE / "LICENSE").read_bytes(), (ROOT / "LICENSE").read_bytes())
+
+
+class Pages(unittest.TestCase):
+    """Each block of Python on the pages runs on a server of its own, and prints what the page
+    shows."""
+
+    def setUp(self):
+        if not stand().features.get("inline"):
+            self.skipTest("--inline-policies; build weir from this checkout")
+
+    def blocks(self, page, language):
+        """Returns the blocks of a page by their names."""
+        text = (ROOT / page).read_text(encoding="utf-8")
+        return dict(re.findall(rf"^```{language} ?(\S*)\n(.*?)^```", text, re.M | re.S))
+
+    def run_program(self, block):
+        """Runs a block as a program, and returns what it prints."""
+        with stand().server(flags=["--inline-policies"]) as server:
+            done = subprocess.run(
+                [sys.executable, "-c", block.replace(ADDRESS, server.url())],
+                env={**os.environ, "PYTHONPATH": str(PACKAGE / "src")},
+                capture_output=True,
+                text=True,
+            )
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    def test_programs_of_the_manual(self):
+        programs = self.blocks("docs/python.md", "python")
+        printed = self.blocks("docs/python.md", "text")
+        self.assertEqual(set(printed), {"client.py", "model.py"})
+        self.assertEqual(self.run_program(programs["client.py"]), printed["client.py"])
+        self.assertEqual(self.run_program(programs["model.py"]), printed["model.py"])
+        if stand().features.get("wait"):
+            self.assertEqual(self.run_program(programs["worker.py"]), "")
+
+    def test_applications_of_the_manual(self):
+        programs = self.blocks("docs/python.md", "python")
+        for name, framework, path, passes in (
+            ("app.py", "flask", "/", 5),
+            ("limiter.py", "flask_limiter", "/", 5),
+            ("api.py", "fastapi", "/", 5),
+            ("route.py", "flask", "/users/ann", 2),
+        ):
+            need(framework)
+            with stand().server(flags=["--inline-policies"]) as server:
+                uri = server.url().replace("redis", "weir")
+                block = programs[name].replace(ADDRESS, server.url())
+                names = {"__name__": name}
+                exec(block.replace(ADDRESS.replace("redis", "weir"), uri), names)
+                weir = names.get("weir")
+                if name == "limiter.py":
+                    weir = names["limiter"].storage._weir
+                elif name == "route.py":
+                    weir = names["profiles"]._weir
+                serve = serve_asgi(names["app"], weir) if name == "api.py" else None
+                with serve or serve_wsgi(names["app"]) as port:
+                    statuses = [get(port, path).status for _ in range(passes + 1)]
+                if name != "api.py":
+                    weir.close()
+            self.assertEqual(statuses, [200] * passes + [429], name)
+
+    def test_the_readme(self):
+        text = (PACKAGE / "README.md").read_text(encoding="utf-8")
+        self.assertLessEqual(len(text.splitlines()), 60)  # one screen
+        first = re.search(r"^```python\n(from weirlimit import Weir.*?)^```", text, re.M | re.S)
+        self.assertRegex(self.run_program(first[1]), r"\ATrue 3\.0\nFalse (3\.0|2\.\d+)\n\Z")
