@@ -24,7 +24,7 @@ export GOFLAGS := -trimpath $(filter-out -trimpath,$(GOFLAGS))
 RUNTESTS = GO=$(GO) $(GO) run ./internal/testkit/runtests
 
 .DEFAULT_GOAL := help
-.PHONY: help run build quick test check tools lint test-table fuzz vuln sbom pin-images attack conformance conformance-redis conformance-disk drift hammer test-faults kills images mutants mutants-redis bench test-integrations soak advice
+.PHONY: help run build quick test check tools lint test-table fuzz vuln sbom pin-images attack conformance conformance-redis conformance-disk drift hammer test-faults kills images clients soak-clients mutants mutants-redis bench test-integrations soak advice
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,8 +97,15 @@ kills: ## Kill a process with the engine on disk KILLS (1,000) times under 64 ca
 images: ## Open IMAGES (10,000) directories as power failures leave them, as many with damaged bytes, and as many with files missing or exchanged.
 	$(GO) test -count 1 -timeout 0 -v ./weirdisk -run '^TestImages$$|^TestDamagedImages$$|^TestMixedDirectories$$' -args -weirdisk.images $(IMAGES)
 
-test-integrations: tools ## Test the snippets with nginx, HAProxy, Caddy and Envoy, and examples/ with Express and Flask, also while weir is down.
+test-integrations: tools ## Test the snippets with nginx, HAProxy, Caddy and Envoy, also while weir is down.
 	$(GO) test -count 1 -v ./cmd/weir/internal/integrations
+
+clients: ## Run the tests of clients/node and clients/python, each by its name, on a real server.
+	$(GO) test -count 1 -v ./clients/stand -run '^(TestSharedCases|TestNode|TestPython)$$'
+
+soak-clients: CALLS = 100000
+soak-clients: ## Make CALLS (100,000) calls with each client through a network with faults: each unit is charged once.
+	WEIR_SOAK_CALLS=$(CALLS) $(GO) test -count 1 -v -timeout 0 ./clients/stand -run '^(TestNode/faults|TestPython/test_client)$$'
 
 mutants: ## Put one fault at a time into the memory engine, batches and the library; a test must fail for each.
 	$(GO) run ./internal/testkit/mutants

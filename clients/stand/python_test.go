@@ -3,8 +3,6 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"io/fs"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,42 +11,50 @@ import (
 
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
-	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
-// outcome is a line of the tests of clients/python.
+// TestPython runs the tests of clients/python, and reports each of them, with one stand and one
+// installation of the packages that they use.
+func TestPython(t *testing.T) {
+	needs.Time(t)
+	python, packages := needs.Python(t, "../python/tests/requirements.txt")
+	for _, dir := range []string{"../python", "../../docs/python.md", "../../examples/python-flask"} {
+		recordInputs(t, dir)
+	}
+	env := append(os.Environ(), "WEIR_STAND="+serveStand(t), "PYTHONPATH=src:"+packages, "PYTHONDONTWRITEBYTECODE=1")
+	for _, file := range must.Get(filepath.Glob("../python/tests/test_*.py"))(t) {
+		module := strings.TrimSuffix(filepath.Base(file), ".py")
+		t.Run(module, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), python, "-m", "tests", module)
+			cmd.Dir, cmd.Env = "../python", env
+			runUnittest(t, cmd)
+		})
+	}
+}
+
+// outcome is a line of the tests in Python.
 type outcome struct {
 	Test    string
 	Outcome string // passed, failed or skipped
 	Text    string // the failure, or the missing thing and the next step
 }
 
-// TestPython runs the tests of clients/python, and reports each of them.
-func TestPython(t *testing.T) {
-	needs.Time(t)
-	python, packages := needs.Python(t, "../python/tests/requirements.txt")
-	s := must.Get(newStand(program.Path(t)))(t)
-	t.Cleanup(s.close)
-	control := httptest.NewServer(s.handler())
-	t.Cleanup(control.Close)
-	statFiles(t, "../python") // or a result would be repeated after a change there
-
-	cmd := exec.Command(python, "-m", "tests")
-	cmd.Dir = "../python"
-	cmd.Env = append(os.Environ(), "PYTHONPATH=src:"+packages, "PYTHONDONTWRITEBYTECODE=1", "WEIR_STAND="+control.URL)
+// runUnittest runs tests in Python, and reports each of them as a test.
+func runUnittest(t *testing.T, cmd *exec.Cmd) {
 	var log strings.Builder
 	cmd.Stderr = &log
 	out := must.Get(cmd.StdoutPipe())(t)
 	must.Do(t, cmd.Start())
-	passed := 0
+	reported := 0
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		var o outcome
 		if json.Unmarshal(lines.Bytes(), &o) != nil {
 			t.Log(lines.Text())
 			continue
 		}
-		passed++
-		t.Run(strings.TrimPrefix(o.Test, "tests."), func(t *testing.T) {
+		reported++
+		t.Run(o.Test, func(t *testing.T) {
 			thing, next, _ := strings.Cut(o.Text, "; ")
 			switch o.Outcome {
 			case "failed":
@@ -58,20 +64,7 @@ func TestPython(t *testing.T) {
 			}
 		})
 	}
-	if err := cmd.Wait(); err != nil && !t.Failed() || passed == 0 {
-		t.Errorf("python3 -m tests: %v after %d tests\n%s", err, passed, log.String())
+	if err := cmd.Wait(); err != nil && !t.Failed() || reported == 0 {
+		t.Errorf("%s: %v after %d tests\n%s", cmd, err, reported, log.String())
 	}
-}
-
-// statFiles looks at each file below a directory. The go command records that in the inputs of the
-// test.
-func statFiles(t *testing.T, dir string) {
-	t.Helper()
-	must.Do(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		_, err = os.Stat(path)
-		return err
-	}))
 }

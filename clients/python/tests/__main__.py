@@ -14,7 +14,8 @@ class Lines(unittest.TextTestResult):
     """Prints a line for each test."""
 
     def line(self, test, outcome, text=""):
-        line = {"test": test.id(), "outcome": outcome, "text": text}
+        _, _, name = test.id().split(".", 2)  # tests.MODULE.CLASS.test
+        line = {"test": name, "outcome": outcome, "text": text}
         print(json.dumps(line), flush=True)
 
     def addSuccess(self, test):

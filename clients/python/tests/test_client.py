@@ -290,9 +290,9 @@ class OtherServers(Case):
 
 class Concurrency(Case):
     def test_faults_charge_every_unit_once(self):
-        """WEIR_TEST_CALLS (3,000) calls of threads and tasks, over RESP and HTTP, through a proxy
+        """WEIR_SOAK_CALLS (3,000) calls of threads and tasks, over RESP and HTTP, through a proxy
         that delays, cuts and duplicates. No call lasts longer than its timeout."""
-        calls = int(os.environ.get("WEIR_TEST_CALLS", "3000"))
+        calls = int(os.environ.get("WEIR_SOAK_CALLS", "3000"))
         with stand().server() as server:
             server.fail({"kind": "mix", "percent": 1, "least_ms": 0, "most_ms": 3})
             for name, front, run in (

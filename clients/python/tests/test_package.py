@@ -134,3 +134,21 @@ class Pages(unittest.TestCase):
         self.assertLessEqual(len(text.splitlines()), 60)  # one screen
         first = re.search(r"^```python\n(from weirlimit import Weir.*?)^```", text, re.M | re.S)
         self.assertRegex(self.run_program(first[1]), r"\ATrue 3\.0\nFalse (3\.0|2\.\d+)\n\Z")
+
+
+class Example(unittest.TestCase):
+    def test_the_flask_application(self):
+        """The policies are those of weir serve without a file: five a minute for each address."""
+        need("Flask", "flask")
+        with stand().server(policies="") as server:
+            text = (ROOT / "examples" / "python-flask" / "app.py").read_text(encoding="utf-8")
+            self.assertLessEqual(len(text.splitlines()), 16)
+            names = {"__name__": "app"}
+            exec(text.replace(ADDRESS, server.url()), names)
+            with serve_wsgi(names["app"]) as port:
+                self.assertEqual([get(port).status for _ in range(6)], [200] * 5 + [429])
+                names["weir"].policy("search").reset({"ip": "127.0.0.1"})
+                names["weir"].policy("demo").block({"user": "ann"}, 60)
+                self.assertEqual(get(port, "/users/bob").status, 200)
+                self.assertEqual(get(port, "/users/ann").status, 429)
+            names["weir"].close()
