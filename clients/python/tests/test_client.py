@@ -210,7 +210,7 @@ class Outages(Case):
                     options = {"timeout": 0.2, "total_timeout": 0.5, "breaker": 0}
                     weir = self.open(server.url(front), retries=retries, **options)
                     took = shortest(lambda: weir.policy("five").take(ANN))
-                    self.assertGreaterEqual(took, seconds)
+                    self.assertGreaterEqual(took, 0.2)
                     self.assertLess(took, seconds * 1.1)
                 server.fail({"kind": "none"})
 
@@ -218,11 +218,14 @@ class Outages(Case):
         with stand().server() as server:
             server.fail({"kind": "silence"})
             for front in ("resp", "http"):
-                weir = self.open(server.url(front), timeout=3, max_pending=4, retries=0, breaker=0)
-                with ThreadPoolExecutor(12) as pool:
-                    decisions = list(pool.map(lambda _: weir.policy("five").take(ANN), range(12)))
-                full = [d for d in decisions if "that is max_pending" in str(d.error)]
-                self.assertEqual((len(decisions) - len(full), len(full)), (4, 8), front)
+                weir = self.open(server.url(front), max_pending=4, **PATIENT)
+                five = weir.policy("five")
+                with ThreadPoolExecutor(4) as pool:
+                    calls = [pool.submit(five.take, ANN) for _ in range(4)]
+                    until(lambda: weir._pool._pending == 4)
+                    self.assertIn("that is max_pending", str(five.take(ANN).error))
+                    weir.close()
+                    self.assertFalse(any(call.result().allowed for call in calls))
 
     def test_the_breaker_spares_callers_the_timeout(self):
         with stand().server() as server:
