@@ -113,7 +113,7 @@ func policyWords(t *testing.T) []string {
 // tools returns the programs that scripts/tools installs, by the names that readers know.
 func tools(t *testing.T) []string {
 	t.Helper()
-	known := map[string]string{"redis-server": "Redis", "redis-tools": "Redis", "nodejs": "Node", "python3-flask": "Flask", "haproxy": "HAProxy",
+	known := map[string]string{"redis-server": "Redis", "redis-tools": "Redis", "nodejs": "Node", "haproxy": "HAProxy",
 		"caddy": "Caddy", "prometheus": "Prometheus", "chromium": "Chromium", "python3-pip": "pip"}
 	names := named(t, "scripts/tools", `\|\| echo (\S+)`)
 	for i, name := range names {
