@@ -1,4 +1,4 @@
-"""Runs the tests, and prints one object of JSON for each, which the test of Go in clients/stand reads.
+"""Runs the tests, and prints one object of JSON for each. The test of Go in clients/stand reads it.
 
     PYTHONPATH=src python3 -m tests [NAME …]
 

@@ -1,4 +1,4 @@
-"""The wheel and the source archive, installed without a network, and the pages that show the package."""
+"""The wheel and the source archive, installed without a network, and the pages on the package."""
 
 from __future__ import annotations
 

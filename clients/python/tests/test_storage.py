@@ -65,7 +65,7 @@ class Limits(Storage):
             self.assertTrue(limiter.hit(item, *user, cost=3))
             stats = limiter.get_window_stats(item, *user)
             self.assertEqual(stats.remaining, 6)
-            self.assertTrue(before + 60 <= stats.reset_time + 0.002, (before, stats))
+            self.assertTrue(before + 60 <= stats.reset_time + 0.001, (before, stats))
             self.assertTrue(stats.reset_time - 60 <= after + 1, (after, stats))
             self.assertTrue(limiter.test(item, *user, cost=6))
             self.assertFalse(limiter.test(item, *user, cost=7))

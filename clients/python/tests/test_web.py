@@ -92,7 +92,7 @@ class WSGI(Web):
             self.assertEqual(get(port, "/decision").body, "2")
 
     def test_keys(self):
-        """Users count by themselves; a request without a user is status 400; None counts nothing."""
+        """Users count by themselves; without a user the status is 400; None counts nothing."""
 
         def key(environ):
             path = environ["PATH_INFO"]

@@ -9,7 +9,10 @@ from weirlimit import ProtocolError, calls, http1, resp
 from weirlimit.calls import Target
 from weirlimit.errors import WeirError
 
-REPLIES = b":-12\r\n+OK\r\n-ERR no policy\r\n$6\r\n\xe5\xbc\xa0\xe4\xb8\x89\r\n$-1\r\n*2\r\n*0\r\n*1\r\n$0\r\n\r\n"
+REPLIES = (
+    b":-12\r\n+OK\r\n-ERR no policy\r\n$6\r\n\xe5\xbc\xa0\xe4\xb8\x89\r\n$-1\r\n"
+    b"*2\r\n*0\r\n*1\r\n$0\r\n\r\n"
+)
 PARSED = [-12, "OK", resp.ErrorReply("ERR", "no policy"), "张三", None, [[], [""]]]
 
 ANSWERS = (

@@ -121,8 +121,8 @@ class Limiter:
         """Takes n units at the first instant at which they fit, and returns at that instant.
 
         It is denied immediately if that is more than max_wait seconds away. Callers of a key are
-        served in their order. One call is sent, and none while it sleeps. If the sleep is interrupted or cancelled,
-        the units are given back.
+        served in their order. One call is sent, and none while it sleeps. If the sleep is
+        interrupted or cancelled, the units are given back.
         """
         return await tasks.run(self._core.wait(key, n, max_wait, id), self._weir._pool)
 

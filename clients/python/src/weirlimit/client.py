@@ -28,8 +28,9 @@ from .inputs import (
 class Weir:
     """A client of one ``weir serve``. Make one for a program and share it.
 
-    :param url: default: WEIR_URL of the environment. ``redis://host:port``, of ``--resp-listen``, the fastest; ``rediss://`` for TLS;
-        ``unix:/path``; ``http://`` or ``https://`` where only ``--listen`` is reached.
+    :param url: ``redis://host:port``, of ``--resp-listen``, the fastest; ``rediss://`` for TLS;
+        ``unix:/path``; ``http://`` or ``https://`` where only ``--listen`` is reached. Default:
+        WEIR_URL of the environment.
     :param token: the token of ``weir serve --token-file``.
     :param timeout: seconds for one attempt of a call.
     :param total_timeout: seconds for a call with its retries.
@@ -134,8 +135,8 @@ class Limiter:
         """Takes n units at the first instant at which they fit, and returns at that instant.
 
         It is denied immediately if that is more than max_wait seconds away. Callers of a key are
-        served in their order. One call is sent, and none while it sleeps. If the sleep is interrupted,
-        the units are given back.
+        served in their order. One call is sent, and none while it sleeps. If the sleep is
+        interrupted, the units are given back.
         """
         return threads.run(self._core.wait(key, n, max_wait, id), self._weir._pool)
 

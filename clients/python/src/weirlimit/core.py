@@ -1,8 +1,8 @@
 """Calls without input and output: what is sent, when it is repeated, and what its answer means.
 
 A call is a generator. It yields a step, and gets its outcome: of Send an answer or an error, of
-Pause nothing. The drivers in threads.py and tasks.py make the steps. So the blocking client and that
-of asyncio share every decision of this file.
+Pause nothing. The drivers in threads.py and tasks.py make the steps. So the blocking client and
+that of asyncio share every decision of this file.
 """
 
 from __future__ import annotations

@@ -211,7 +211,8 @@ def no_answer(place: str, got: str) -> ProtocolError:
     """Returns the error of bytes that are no answer of weir."""
     if "HTTP/" in got:
         return ProtocolError(
-            f"{place} answers in HTTP, not RESP; use the address of --resp-listen, or http://{place}"
+            f"{place} answers in HTTP, not RESP; use the address of --resp-listen, or "
+            f"http://{place}"
         )
     return ProtocolError(f"{got} of {place} is no answer of weir; use the address of --resp-listen")
 

@@ -9,7 +9,7 @@ such as ``inline.limits-10-per-60s``, with one history for each key of the packa
 
 - ``weir://host:port`` and ``weirs://`` with TLS are RESP; ``weir+unix:///path`` a Unix socket;
   ``weir+http://`` and ``weir+https://`` HTTP. ``async+`` before them is for ``limits.aio``.
-- Options are those of :class:`weirlimit.Weir`: ``storage_options={"token": "…", "timeout": 0.1}``.
+- Options are those of :class:`weirlimit.Weir`: ``storage_options={"token": "…"}``.
 - Without weir a call raises UnavailableError, so the package's ``in_memory_fallback_enabled`` and
   ``swallow_errors`` decide. With ``when_down="allow"`` it passes.
 - The other strategies are rejected: they let more than the limit pass, which is why one comes here.
@@ -79,17 +79,16 @@ class History:
 
     def window(self) -> Steps[Tuple[float, int]]:
         """Returns the instant of the oldest unit that counts, and the number of units."""
-        now = time.time()
         decision = yield from self._core.peek(self._key, 1)
         self._require(decision)
         used = self._limit - decision.remaining
         if decision.error is not None or used <= 0:
-            return now, 0
+            return time.time(), 0
         if decision.remaining > 0:  # the wait for one unit more than is left: the oldest leaves
             decision = yield from self._core.peek(self._key, decision.remaining + 1)
             self._require(decision)
         wait = min(decision.retry_after, decision.reset_after)
-        return now + wait - self._expiry, used
+        return time.time() + wait - self._expiry, used  # late by the time of the answer, not early
 
     def clear(self) -> Steps[None]:
         """Forgets the key."""

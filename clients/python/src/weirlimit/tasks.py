@@ -230,6 +230,8 @@ class Pool:
             _, connection = await asyncio.wait_for(dial(self._address), left)
             connection.in_flight = 1
             self._connections.append(connection)
+            if self._closed:
+                connection.fail(BusyError(CLOSED))
             return connection
         except asyncio.TimeoutError:
             raise UnavailableError(

@@ -164,6 +164,7 @@ class Connection:
         idle = self.in_flight == 0 and time.monotonic() - self._used > STALE
         if idle and self._has_ended():
             self.fail(UnavailableError(f"weir at {self._address.place} hung up"))
+            self.drop()
             return False
         return True
 
@@ -289,7 +290,8 @@ class Connection:
         return UnavailableError(f"weir at {self._address.place} did not answer in time")
 
     def drop(self) -> None:
-        """Closes the files of this process alone."""
+        """Closes the files. No thread uses them: another file could get their numbers, and a
+        thread that still reads would read from that."""
         self._socket.close()
         self._writer.close()
 
@@ -307,10 +309,9 @@ class Connection:
                 ticket.finish(None, error)
         self._pending.clear()
         try:
-            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the threads that read and send
         except OSError:
             pass
-        self.drop()
 
 
 def dial(address: Address, deadline: float) -> socket.socket:
@@ -475,6 +476,8 @@ class Pool:
                 self._connecting -= 1
                 if connection is not None:
                     self._connections.append(connection)
+                if connection is not None and self._closed:
+                    connection.fail(BusyError(CLOSED))
                 self._wake()
 
     def _release(self, connection: Connection) -> None:
@@ -484,14 +487,18 @@ class Pool:
             self._wake()
         if ended:
             connection.fail(UnavailableError("the connection has ended"))
+            connection.drop()
 
     def close(self) -> None:
         """Ends the connections."""
         with self._lock:
             connections, self._connections = self._connections, []
             self._closed = True
+            unused = [each for each in connections if each.in_flight == 0]
         for connection in connections:
             connection.fail(BusyError(CLOSED))
+        for connection in unused:
+            connection.drop()
 
 
 CLOSED = "the client is closed; make calls before close"
