@@ -132,8 +132,15 @@ class Pages(unittest.TestCase):
     def test_the_readme(self):
         text = (PACKAGE / "README.md").read_text(encoding="utf-8")
         self.assertLessEqual(len(text.splitlines()), 60)  # one screen
-        first = re.search(r"^```python\n(from weirlimit import Weir.*?)^```", text, re.M | re.S)
-        self.assertRegex(self.run_program(first[1]), r"\ATrue 3\.0\nFalse (3\.0|2\.\d+)\n\Z")
+        application, program = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+        self.assertRegex(self.run_program(program), r"\ATrue 3\.0\nFalse (3\.0|2\.\d+)\n\Z")
+        need("Flask", "flask")
+        with stand().server(flags=["--inline-policies"]) as server:
+            names = {"__name__": "app"}
+            exec(application.replace(ADDRESS, server.url()), names)
+            with serve_wsgi(names["app"]) as port:
+                self.assertEqual([get(port).status for _ in range(6)], [200] * 5 + [429])
+            names["weir"].close()
 
 
 class Example(unittest.TestCase):
