@@ -491,6 +491,13 @@ type Request struct {
 	ID string
 
 	TTL time.Duration // time to live of the reservation; only for Limiter.Reserve
+
+	// MaxWait is the longest time for which the caller may wait, 0 … 400 days, rounded down to a
+	// microsecond; Never stands for 400 days. An attempt that does not fit now is granted if it fits
+	// within MaxWait, and its use begins Decision.StartAfter after Decision.At (R18). It is an
+	// InputError in mode CountDenied, under a concurrency limit, in calls that are decided together,
+	// and with another operation than an attempt.
+	MaxWait time.Duration
 }
 
 // set checks the options of a request and sets them in its call (R14).
@@ -504,12 +511,39 @@ func (r *Request) set(c *engine.Call) (err error) {
 	case len(r.ID) > MaxIDBytes:
 		return errLongID(r.ID)
 	}
+	if err := r.setMaxWait(c); err != nil {
+		return err
+	}
 	c.ID, c.States = r.ID, r.States
 	if !r.At.IsZero() && !c.Given {
 		c.At, err = instant(r.At, "or leave it out to decide now")
 		c.Given = true
 	}
 	return err
+}
+
+// setMaxWait checks the wait of a request and sets it in its call (R18).
+func (r *Request) setMaxWait(c *engine.Call) error {
+	if r.MaxWait == 0 {
+		return nil
+	}
+	wait := r.MaxWait
+	if wait == Never {
+		wait = MaxWindow
+	}
+	isHold := func(l engine.Limit) bool { return l.Kind == KindConcurrency }
+	switch {
+	case wait < 0 || wait > MaxWindow:
+		return engine.Input("wait", "MaxWait is %v; use 0 to %v, or Never", r.MaxWait, MaxWindow)
+	case c.Op != engine.Attempt:
+		return engine.Input("wait", "MaxWait is for attempts; leave it out of other operations")
+	case c.Rules.Mode == CountDenied:
+		return engine.Input("wait", "policy %q counts denied attempts, so none of them can wait; leave MaxWait out", c.Rules.Name)
+	case slices.ContainsFunc(c.Rules.Limits, isHold):
+		return engine.Input("wait", "policy %q has a concurrency limit, and nobody knows when its units are released; leave MaxWait out", c.Rules.Name)
+	}
+	c.MaxWait = wait.Microseconds()
+	return nil
 }
 
 // errLongID returns the error of an id above MaxIDBytes.

@@ -122,16 +122,23 @@ const Oldest int64 = -1
 // calls only: the key fits the rules, numbers are in their ranges, and States is nil or as
 // long as Rules.Limits.
 type Call struct {
-	Rules  *Compiled // the policy, or the joined rules of calls that are decided together
-	Key    Key
-	Op     Op
-	N      int64   // units, 0 … MaxUnits; for a Settle also AllUnits
-	At     int64   // the instant in microseconds since 1970, 0 … MaxInstant, if Given (R1)
-	Given  bool    // decide at the instant At; otherwise by the engine's clock
-	From   int64   // for a Refund the instant of the grant, as At, or Oldest; for a Count or a Block the span in microseconds; for an Extend units, or Unknown
-	Limit  int     // for a Count the index of the limit in Rules.Limits
-	ID     string  // idempotency key of an Attempt, a Record or a Refund, or the reservation of a Settle or an Extend, 1 to 128 bytes; "" = none
-	TTL    int64   // for an Attempt of some units with an ID: life of the reservation that it opens, in microseconds, 1 … 400 days; 0 = none
+	Rules *Compiled // the policy, or the joined rules of calls that are decided together
+	Key   Key
+	Op    Op
+	N     int64  // units, 0 … MaxUnits; for a Settle also AllUnits
+	At    int64  // the instant in microseconds since 1970, 0 … MaxInstant, if Given (R1)
+	Given bool   // decide at the instant At; otherwise by the engine's clock
+	From  int64  // for a Refund the instant of the grant, as At, or Oldest; for a Count or a Block the span in microseconds; for an Extend units, or Unknown
+	Limit int    // for a Count the index of the limit in Rules.Limits
+	ID    string // idempotency key of an Attempt, a Record or a Refund, or the reservation of a Settle or an Extend, 1 to 128 bytes; "" = none
+	TTL   int64  // for an Attempt of some units with an ID: life of the reservation that it opens, in microseconds, 1 … 400 days; 0 = none
+
+	// MaxWait, for an Attempt of some units, is the longest time for which the caller may wait, in
+	// microseconds, 0 … 400 days (R18). An attempt that does not fit now is then recorded at the
+	// first instant at which it fits, if that is within MaxWait of now: Result.StartAfter. It is 0
+	// in mode CountDenied, under a concurrency limit, and in joined rules.
+	MaxWait int64
+
 	Outage Outage  // the answer while the store is away, for package fallback (R15)
 	States []State // nil, or filled with the state of every limit after an attempt, a peek, a probe or a record; other operations leave it clear
 
@@ -198,6 +205,7 @@ type Result struct {
 	Allowed    bool          // the caller may proceed (in mode Partial with Granted units)
 	Granted    int64         // units recorded and allowed; for a peek, that would be; for a Refund or a Settle, taken back; for a Count, counted
 	Remaining  int64         // least room over all limits after this attempt; below 0 after Record or a lowered Max
+	StartAfter time.Duration // wait from At until the use of the granted units may begin; 0 = now (R18)
 	RetryAfter time.Duration // least wait until the same attempt would be granted in full; 0 = now; Never (R8)
 	ResetAfter time.Duration // time until no unit counts and no block runs
 	Blocked    time.Duration // rest of the longest block that runs after the decision; 0 = none runs
@@ -226,11 +234,13 @@ type State struct {
 	Window           time.Duration // length of the window; 0 for KindConcurrency
 	MaxHold          time.Duration // longest time of a hold of KindConcurrency; 0 for other kinds
 	MinInterval      time.Duration // least time between two grants
-	Used             int64         // units that count now, that are held, or that are missing from a bucket (R6)
+	Used             int64         // units that count now, that are held, or that are missing from a bucket (R6); with those of appointments
 	Remaining        int64         // Max, or Burst, less Used, exact; below 0 after Record, CountDenied or a lowered Max
 	RetryAfter       time.Duration // least wait until this limit alone would grant the attempt in full; Never
 	NextAfter        time.Duration // time until the oldest counted unit leaves, or the next one flows in, and at least Blocked; 0 if none counts
 	MinIntervalAfter time.Duration // time until the minimum interval ends; 0 = it has ended
 	ResetAfter       time.Duration // time until no unit counts and no block runs
 	Blocked          time.Duration // rest of the limit's block; 0 = none runs
+	Ahead            int64         // units of appointments, whose use has not begun (R18)
+	LastAhead        time.Duration // time until the last appointment; 0 = none is ahead
 }

@@ -85,18 +85,30 @@ func (v view) state(i int, n int64) engine.State {
 		s.Window = micros(limit.Window)
 	}
 	if !v.openOf(i) {
-		s.MinIntervalAfter = micros(v.past[i].last + limit.MinInterval - v.now)
+		s.MinIntervalAfter = micros(v.past[i].newest() + limit.MinInterval - v.now)
 	}
-	for _, e := range v.past[i].entries {
-		if e.units > 0 && e.u > cutoff(limit, v.now) {
-			s.NextAfter = micros(leaves(limit, e.u, v.now) - v.now)
-			break
-		}
-	}
-	if b := v.past[i].bucket; b != nil && b.units(v.now) > 0 {
-		s.NextAfter = micros(b.until(b.units(v.now)-1) - v.now)
+	s.NextAfter = v.leaving(i)
+	if s.Ahead = v.past[i].booked(); s.Ahead > 0 {
+		s.LastAhead = micros(v.past[i].newest() - v.now)
 	}
 	s.Blocked = micros(v.blocks[i].rest(v.now))
 	s.NextAfter = max(s.NextAfter, s.Blocked)
 	return s
+}
+
+// leaving is the time until the oldest unit of limit i that counts leaves, or until the next one
+// flows into its bucket. Those of appointments follow those that count.
+func (v view) leaving(i int) time.Duration {
+	limit := v.limits[i]
+	for _, s := range v.past[i].stages(limit, v.now) {
+		for _, e := range s.entries {
+			if e.units > 0 && e.u > cutoff(limit, s.from) {
+				return micros(leaves(limit, e.u, s.from) - v.now)
+			}
+		}
+		if b := s.bucket; b != nil && b.units(s.from) > 0 {
+			return micros(b.until(b.units(s.from)-1) - v.now)
+		}
+	}
+	return 0
 }

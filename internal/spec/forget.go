@@ -136,12 +136,14 @@ func (f *Forgetful) expect(l life) {
 
 // until is the instant at which the newest entry no longer counts and the interval is open.
 func (h history) until(limit engine.Limit) int64 {
-	end := h.last + limit.MinInterval
-	if n := len(h.entries); n > 0 {
-		end = max(end, leaves(limit, h.entries[n-1].u, h.last))
-	}
-	if h.bucket != nil {
-		end = max(end, h.bucket.until(0))
+	end := h.newest() + limit.MinInterval
+	for _, s := range h.stages(limit, h.last) {
+		if n := len(s.entries); n > 0 {
+			end = max(end, leaves(limit, s.entries[n-1].u, s.from))
+		}
+		if s.bucket != nil {
+			end = max(end, s.bucket.until(0))
+		}
 	}
 	return end
 }

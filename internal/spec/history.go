@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/weirlimit/weir/engine"
@@ -18,7 +19,8 @@ type history struct {
 	entries []entry // u rises
 	bucket  *bucket // set for a Bucket that was used (R16); then there are no entries
 	tried   bool    // any attempt was ever recorded
-	last    int64   // the exact instant of the newest recorded attempt (R5)
+	last    int64   // the exact instant of the newest decision that was recorded (R2, R5)
+	ahead   []entry // appointments: exact instants after last, which rise (R18)
 }
 
 // mark is the instant stored with an entry of instant t: t, or with Cells the end of its
@@ -100,6 +102,89 @@ func (h history) holder(limit engine.Limit, at, cutoff int64) int64 {
 	return mark(limit, at)
 }
 
+// folded is h as it is at an instant: appointments whose instants have passed are entries of
+// these instants, recorded in their order (R18).
+func (h history) folded(limit engine.Limit, now int64) history {
+	for len(h.ahead) > 0 && h.ahead[0].u <= now {
+		started := h.ahead[0]
+		h.ahead = h.ahead[1:]
+		if h.bucket != nil {
+			h.bucket = h.bucket.minus(started.u, started.units, limit.Refill.MaxExact)
+		} else {
+			h = h.plus(h.open(limit, started.u), started.units)
+		}
+		h.last = max(h.last, started.u)
+	}
+	return h
+}
+
+// stage is a history as it is from an instant on, until the next appointment begins.
+type stage struct {
+	from int64
+	history
+}
+
+// stages are h at now, and as it is when each of its appointments has begun.
+func (h history) stages(limit engine.Limit, now int64) []stage {
+	all := []stage{{now, h.folded(limit, now)}}
+	for len(all[len(all)-1].ahead) > 0 {
+		from := all[len(all)-1].ahead[0].u
+		all = append(all, stage{from, h.folded(limit, from)})
+	}
+	return all
+}
+
+// newest is the instant of the newest attempt, also of one that is ahead (R5, R18).
+func (h history) newest() int64 {
+	if n := len(h.ahead); n > 0 {
+		return h.ahead[n-1].u
+	}
+	return h.last
+}
+
+// booked is the number of units that are ahead.
+func (h history) booked() int64 {
+	sum := int64(0)
+	for _, e := range h.ahead {
+		sum += e.units
+	}
+	return sum
+}
+
+// with is h with an appointment of n units at an instant ahead. Those of one instant merge (R7).
+func (h history) with(start, n int64) history {
+	h.ahead = slices.Clone(h.ahead)
+	i, found := slices.BinarySearchFunc(h.ahead, start, func(e entry, u int64) int { return cmp.Compare(e.u, u) })
+	if !found {
+		h.ahead = slices.Insert(h.ahead, i, entry{u: start})
+	}
+	h.ahead[i].units += n
+	return h
+}
+
+// cancel is h after up to n units of the appointment at an instant were taken back at now, and
+// the number that was taken.
+func (h history) cancel(start, n, now int64) (history, int64) {
+	h.ahead = slices.Clone(h.ahead)
+	for i := range h.ahead {
+		if h.ahead[i].u != start {
+			continue
+		}
+		taken := min(n, h.ahead[i].units)
+		if h.ahead[i].units -= taken; h.ahead[i].units == 0 {
+			h.ahead = slices.Delete(h.ahead, i, i+1)
+		}
+		h.last = now
+		return h, taken
+	}
+	return h, 0
+}
+
+// isAhead reports whether an appointment of that instant has not begun.
+func (h history) isAhead(start int64) bool {
+	return slices.ContainsFunc(h.ahead, func(e entry) bool { return e.u == start })
+}
+
 // since is the sum of units of the entries after instant s.
 func (h history) since(s int64) int64 {
 	sum := int64(0)
@@ -112,9 +197,13 @@ func (h history) since(s int64) int64 {
 }
 
 // corrected is h after the clock was found to be at now, behind last: entries of the
-// future merge into one entry of now, which holds at most MaxUnits (R2).
+// future merge into one entry of now, which holds at most MaxUnits (R2). Appointments keep their
+// distance from the newest decision (R18).
 func (h history) corrected(limit engine.Limit, now int64) history {
 	c := history{tried: true, last: now}
+	for _, e := range h.ahead {
+		c.ahead = append(c.ahead, entry{now + e.u - h.last, e.units})
+	}
 	if h.bucket != nil { // as much is missing now as was then
 		c.bucket = h.bucket.at(h.last)
 		c.bucket.asOf, c.bucket.since = now, min(c.bucket.since, now)

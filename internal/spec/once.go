@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir/engine"
 )
@@ -33,21 +34,31 @@ func (e *Engine) once(c *engine.Call, at int64) error {
 		}
 		c.Result = was.result
 		c.Result.Replayed = true
+		c.Result.StartAfter = was.startsAfter(at)
 		was.grant.describe(c)
 		return nil
 	}
 	changed, err := e.decide(c, at)
 	if err == nil && changed {
-		o.result, o.until = c.Result, c.Result.At.UnixMicro()+remembered(c.Rules)
+		o.result, o.until = c.Result, startOf(c.Result)+remembered(c.Rules)
 		if o.opens && c.Result.Granted > 0 {
 			o.grant = opened(c)
-			o.until = o.grant.kept(c.Result.At.UnixMicro())
+			o.until = o.grant.kept(startOf(c.Result))
 			o.grant.describe(c)
 		}
 		c.Rules.Explain(&o.result)
 		e.done[name] = o
 	}
 	return err
+}
+
+// startOf is the instant at which the use of granted units may begin (R18).
+func startOf(r engine.Result) int64 { return r.At.Add(r.StartAfter).UnixMicro() }
+
+// startsAfter is the time from an instant until the use of the granted units may begin, at most
+// what it was (R18).
+func (o operation) startsAfter(at int64) time.Duration {
+	return min(o.result.StartAfter, max(0, micros(startOf(o.result)-at)))
 }
 
 // remembered is the number of microseconds for which an operation is known: as long as it

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
@@ -19,6 +20,7 @@ type reservation struct {
 	held     int64 // the units of the attempt, which concurrency limits hold
 	hold     int64 // the instant of the hold; -1 = none
 	ttl      int64
+	start    int64 // the instant at which its life begins (R18)
 	expires  int64
 	extended *engine.Result // the result of the newest extension with units; nil = none
 
@@ -29,8 +31,9 @@ type reservation struct {
 
 // opened is the reservation of an attempt that was granted.
 func opened(c *engine.Call) *reservation {
-	at := c.Result.At.UnixMicro()
-	r := &reservation{units: c.Result.Granted, at: at, newest: c.Result.Granted, held: c.Result.Granted, hold: -1, ttl: c.TTL, expires: at + c.TTL}
+	at := startOf(c.Result)
+	r := &reservation{units: c.Result.Granted, at: at, newest: c.Result.Granted, held: c.Result.Granted, hold: -1,
+		ttl: c.TTL, start: at, expires: at + c.TTL}
 	if shortest, _ := holds(c.Rules); shortest > 0 {
 		r.hold = at
 	}
@@ -111,30 +114,31 @@ func (e *Engine) settle(c *engine.Call, at int64) error {
 	}
 	names := namesOf(c, c.Rules.Limits)
 	before := e.lookPast(c.Rules.Limits, names, at)
-	after := view{now: before.now, limits: before.limits, blocks: before.blocks}
-	ended, refunded, recorded := int64(0), int64(0), false
-	hasHold := false
+	after := before.next()
+	ended, refunded := int64(0), int64(0)
+	hasHold, recorded := false, false
+	isCancelled := actual == 0 && r.newest == r.units // a cost of an appointment is returned (R18)
 	for i, limit := range before.limits {
-		h, taken := before.past[i], int64(0)
+		h, taken, wrote := before.past[i], int64(0), false
 		switch {
 		case limit.Kind == engine.KindConcurrency:
 			if r.hold >= 0 {
 				hasHold = true
-				h, taken = before.refundIn(i, r.hold, r.held)
+				h, taken = before.refundIn(i, r.hold, r.held, true)
 				ended = max(ended, taken)
 			}
 		case actual < r.units:
 			back := min(r.units-actual, r.newest)
-			h, taken = before.refundIn(i, r.at, back)
+			h, taken = before.refundIn(i, r.at, back, isCancelled)
 			refunded = max(refunded, min(taken, back))
 		case actual > r.units && limit.Cost == 0: // a cost is charged once (R19)
 			record := engine.Call{Rules: c.Rules, Op: engine.Record, N: actual - r.units}
 			if h, err = before.recordIn(i, &record, record.N, record.N); err != nil {
 				return err
 			}
-			recorded = true
+			wrote, recorded = true, true
 		}
-		after.past = append(after.past, h)
+		after = after.with(h, wrote || taken > 0)
 	}
 	if c.N == engine.AllUnits && hasHold && ended == 0 {
 		return fmt.Errorf("%w: its hold has ended; settle it with a number of units", engine.ErrExpired)
@@ -184,6 +188,7 @@ func (e *Engine) extend(c *engine.Call, at int64) error {
 	// The limits of which it takes units, as an attempt under these alone.
 	var places []int
 	part := view{now: v.now}
+	wrote := make([]bool, len(v.limits))
 	for i := range v.limits {
 		if taking(v.limits[i]) {
 			places = append(places, i)
@@ -195,19 +200,20 @@ func (e *Engine) extend(c *engine.Call, at int64) error {
 	if hasHold && v.now >= r.hold+shortest {
 		return fmt.Errorf("%w: its hold has ended", engine.ErrExpired)
 	}
-	after := view{now: v.now, limits: v.limits, past: append([]history(nil), v.past...), blocks: v.blocks}
+	after := v.next()
+	after.past, after.wrote = slices.Clone(v.past), wrote
 	moved := int64(0)
 	for i, limit := range v.limits {
 		if !hasHold || limit.Kind != engine.KindConcurrency {
 			continue
 		}
-		h, taken := v.refundIn(i, r.hold, r.held)
+		h, taken := v.refundIn(i, r.hold, r.held, true)
 		if taken == 0 {
 			continue
 		}
 		h = h.pruned(limit, v.now).plus(h.open(limit, v.now), taken)
 		h.tried, h.last = true, v.now
-		after.past[i] = h
+		after.past[i], wrote[i] = h, true
 		moved = max(moved, taken)
 	}
 	if hasHold && moved == 0 {
@@ -225,7 +231,8 @@ func (e *Engine) extend(c *engine.Call, at int64) error {
 				if err != nil {
 					return err
 				}
-				after.past[i], left.past = h, append(left.past, h)
+				after.past[i], wrote[i] = h, true
+				left.past = append(left.past, h)
 			}
 		}
 		left.answer(&c.Result, c.N)
@@ -243,7 +250,7 @@ func (e *Engine) extend(c *engine.Call, at int64) error {
 		result := c.Result
 		r.units, r.at, r.newest, r.extended = r.units+c.N, v.now, c.N, &result
 	}
-	r.expires = v.now + r.ttl
+	r.expires = max(v.now, r.start) + r.ttl // its life begins with its start (R18)
 	if hasHold {
 		r.hold, r.expires = v.now, v.now+max(r.ttl, longest)
 	}

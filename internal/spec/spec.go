@@ -89,15 +89,25 @@ func (e *Engine) attempt(c *engine.Call, at int64) (recorded bool, err error) {
 	before := e.look(c.Rules.Limits, names, at)
 	blocked := before.blocked() > 0
 	granted := before.grant(c)
+	start := before.now
+	if c.MaxWait > 0 && granted == 0 {
+		start = before.start(c)
+	}
+	isAhead := start > before.now
 	after := before
 	writes := c.N > 0 && (c.Op == engine.Attempt || c.Op == engine.Record) // others write nothing (R4)
-	if writes && (c.Op == engine.Record || !blocked) {                     // R20
-		if after, err = before.record(c, granted); err != nil {
-			return false, err
-		}
+	switch {
+	case isAhead: // R18
+		granted, recorded = c.N, true
+		after, err = before.book(start, c.N)
+	case writes && (c.Op == engine.Record || !blocked): // R20
+		after, err = before.record(c, granted)
 		recorded = granted > 0 || c.Rules.Mode == engine.CountDenied
 	}
-	full := c.Op == engine.Record && c.N > 0 || before.fits(c.N)
+	if err != nil {
+		return false, err
+	}
+	full := c.Op == engine.Record && c.N > 0 || before.fits(c.N) || isAhead
 	if !full {
 		c.Result.Limit = before.bound(after, c.Rules.Mode, c.N, granted)
 	}
@@ -113,6 +123,7 @@ func (e *Engine) attempt(c *engine.Call, at int64) (recorded bool, err error) {
 		c.States[i] = after.state(i, c.N)
 	}
 	c.Result.Allowed, c.Result.Granted = full || granted > 0, granted
+	c.Result.StartAfter = micros(start - before.now)
 	after.answer(&c.Result, c.N)
 	return recorded, nil
 }
@@ -136,7 +147,7 @@ func (e *Engine) count(c *engine.Call, at int64) {
 	v := e.lookPast(limits, namesOf(c, limits), at)
 	c.Result.Granted = v.past[0].since(v.now - c.From)
 	if k := limits[0].Kind; k == engine.KindFixed || k == engine.KindFixedFromFirst {
-		c.Result.Granted = v.used(0)
+		c.Result.Granted = v.begun(0)
 	}
 }
 
@@ -179,11 +190,16 @@ func (e *Engine) lookAt(limits []engine.Limit, names []string, at int64, feels f
 	return see(limits, past, blocks, at)
 }
 
-// keep stores the histories of v under names. A denial creates none (R13).
+// keep stores the histories of v under names. Of those that the operation left alone it stores
+// a correction, but no appointment as begun. A denial creates none (R13).
 func (e *Engine) keep(names []string, v view) {
 	for i, name := range names {
-		if v.past[i].tried {
-			e.histories[name] = v.past[i]
+		h := v.stored[i]
+		if v.wrote != nil && v.wrote[i] {
+			h = v.past[i]
+		}
+		if h.tried {
+			e.histories[name] = h
 		}
 	}
 }

@@ -13,7 +13,9 @@ import (
 type view struct {
 	now    int64
 	limits []engine.Limit
-	past   []history // one for each limit
+	past   []history // one for each limit, with the appointments that have begun as entries (R18)
+	stored []history // one for each limit: what an operation that leaves a limit alone stores (R2)
+	wrote  []bool    // one for each limit, or nil: the operation changed its history
 	blocks []block   // one for each limit
 }
 
@@ -46,13 +48,42 @@ func see(limits []engine.Limit, past []history, blocks []block, clock int64) vie
 		}
 	}
 	for i, h := range v.past {
-		v.past[i] = h.paced(limits[i], v.now)
+		begun := h.folded(limits[i], v.now)
+		v.past[i] = begun.paced(limits[i], v.now)
+		v.stored = append(v.stored, h)
+		if begun.bucket != nil && v.past[i].bucket != begun.bucket {
+			v.stored[i] = v.past[i] // a changed rate is stored with what has begun (R12)
+		}
 	}
 	return v
 }
 
+// next is v after an operation, with other histories.
+func (v view) next() view {
+	return view{now: v.now, limits: v.limits, stored: v.stored, blocks: v.blocks}
+}
+
+// with adds the history of the next limit after an operation, which changed it or did not.
+func (v view) with(h history, wrote bool) view {
+	v.past, v.wrote = append(v.past, h), append(v.wrote, wrote)
+	return v
+}
+
+// at is v as it is at an instant from now on, if no other call intervenes.
+func (v view) at(instant int64) view {
+	later := view{now: instant, limits: v.limits, blocks: v.blocks}
+	for i, h := range v.past {
+		later.past = append(later.past, h.folded(v.limits[i], instant))
+	}
+	return later
+}
+
 // used is the units of limit i that count now (R3), or that are missing from a bucket (R16).
-func (v view) used(i int) int64 {
+// Those of appointments count from their booking on (R18).
+func (v view) used(i int) int64 { return v.begun(i) + v.past[i].booked() }
+
+// begun is used without appointments.
+func (v view) begun(i int) int64 {
 	if b := v.past[i].bucket; b != nil {
 		return b.units(v.now)
 	}
@@ -103,7 +134,8 @@ func (v view) room() int64 {
 
 // openOf reports whether the minimum interval of limit i has passed (R5).
 func (v view) openOf(i int) bool {
-	return !v.past[i].tried || v.now-v.past[i].last >= v.limits[i].MinInterval
+	interval := v.limits[i].MinInterval
+	return !v.past[i].tried || interval == 0 || v.now-v.past[i].newest() >= interval
 }
 
 // open reports whether all minimum intervals have passed (R5).
@@ -141,10 +173,51 @@ func (v view) grant(c *engine.Call) int64 {
 	switch {
 	case c.Op == engine.Record || v.fits(c.N):
 		return c.N
-	case c.Rules.Mode == engine.Partial && v.open() && v.blocked() == 0 && v.room() > 0:
+	case c.Rules.Mode == engine.Partial && c.MaxWait == 0 && v.open() && v.blocked() == 0 && v.room() > 0:
 		return min(c.N, v.room())
 	}
 	return 0
+}
+
+// start is the instant at which an attempt that does not fit now may begin: the first at which it
+// fits, if the call waits for so long (R18). now stands for none.
+func (v view) start(c *engine.Call) int64 {
+	wait := v.wait(c.N)
+	if c.Op != engine.Attempt || c.N == 0 || v.blocked() > 0 || wait > micros(c.MaxWait) {
+		return v.now
+	}
+	if start := v.now + wait.Microseconds(); start <= engine.MaxInstant {
+		return start
+	}
+	return v.now
+}
+
+// book is v after an attempt of n units was recorded at an instant ahead, in each limit (R18). It
+// fails if a history would hold more than it can count.
+func (v view) book(start, n int64) (view, error) {
+	after := v.next()
+	for i, limit := range v.limits {
+		most := engine.MaxUnits
+		h := v.past[i].pruned(limit, v.now)
+		held := h.since(-1) + h.booked()
+		if h.bucket != nil {
+			most, held = limit.Refill.MaxExact, v.used(i)
+		}
+		units := v.unitsOf(i, n)
+		if held+units > most {
+			return v, overflow(limit, held, units, most)
+		}
+		h = h.with(start, units)
+		h.tried, h.last = true, v.now
+		after = after.with(h, true)
+	}
+	return after, nil
+}
+
+// overflow is the error of units that pass the most that a history can hold.
+func overflow(limit engine.Limit, held, units, most int64) error {
+	return fmt.Errorf("%w: limit %q holds %d, %d more pass %d; record less, or reset the key",
+		engine.ErrOverflow, limit.Name, held, units, most)
 }
 
 // record is v after the request was granted that number of units: each limit has recorded
@@ -158,7 +231,7 @@ func (v view) record(c *engine.Call, granted int64) (view, error) {
 	if n == 0 {
 		return v, nil
 	}
-	after := view{now: v.now, limits: v.limits, blocks: v.blocks}
+	after := v.next()
 	for i, limit := range v.limits {
 		h := v.past[i]
 		if limit.Cost >= 0 { // below 0 it is a peek (R4)
@@ -167,7 +240,7 @@ func (v view) record(c *engine.Call, granted int64) (view, error) {
 				return v, err
 			}
 		}
-		after.past = append(after.past, h)
+		after = after.with(h, limit.Cost >= 0)
 	}
 	return after, nil
 }
@@ -181,11 +254,10 @@ func (v view) recordIn(i int, c *engine.Call, n, granted int64) (history, error)
 	}
 	if h.bucket != nil {
 		b, err := v.take(i, c, n, granted)
-		return history{bucket: b, tried: true, last: v.now}, err
+		return history{bucket: b, tried: true, last: v.now, ahead: h.ahead}, err
 	}
-	if c.Op == engine.Record && h.since(-1)+units > engine.MaxUnits {
-		return h, fmt.Errorf("%w: limit %q holds %d, %d more pass %d; record less, or reset the key",
-			engine.ErrOverflow, limit.Name, h.since(-1), units, engine.MaxUnits)
+	if held := h.since(-1) + h.booked(); c.Op == engine.Record && held+units > engine.MaxUnits {
+		return h, overflow(limit, held, units, engine.MaxUnits)
 	}
 	h = h.plus(h.open(limit, v.now), units)
 	h.tried, h.last = true, v.now
@@ -202,9 +274,8 @@ func (v view) take(i int, c *engine.Call, n, granted int64) (*bucket, error) {
 	limit, b := v.limits[i], v.past[i].bucket
 	if c.Op == engine.Record {
 		units := v.unitsOf(i, n)
-		if b.units(v.now)+units > limit.Refill.MaxExact {
-			return nil, fmt.Errorf("%w: limit %q misses %d, %d more pass %d; record less, or reset the key",
-				engine.ErrOverflow, limit.Name, b.units(v.now), units, limit.Refill.MaxExact)
+		if v.used(i)+units > limit.Refill.MaxExact {
+			return nil, overflow(limit, v.used(i), units, limit.Refill.MaxExact)
 		}
 		return b.minus(v.now, units, engine.MaxUnits), nil
 	}
@@ -219,19 +290,26 @@ func (v view) take(i int, c *engine.Call, n, granted int64) (*bucket, error) {
 // were taken in one limit. Neither last nor any other entry changes, so a later decision at an
 // earlier instant is right, too.
 func (v view) refund(at, n int64) (view, int64) {
-	after := view{now: v.now, limits: v.limits, blocks: v.blocks}
+	after := v.next()
 	most := int64(0)
 	for i := range v.limits {
-		h, taken := v.refundIn(i, at, n)
-		after.past = append(after.past, h)
+		h, taken := v.refundIn(i, at, n, true)
+		after = after.with(h, taken > 0)
 		most = max(most, min(taken, n))
 	}
 	return after, most
 }
 
-// refundIn is the history of limit i after a refund, and the units that were taken in it.
-func (v view) refundIn(i int, at, n int64) (history, int64) {
+// refundIn is the history of limit i after a refund, and the units that were taken in it. Of an
+// appointment that has not begun it takes a cost too, if the attempt is not made: whole (R18).
+func (v view) refundIn(i int, at, n int64, whole bool) (history, int64) {
 	limit, h := v.limits[i], v.past[i]
+	if h.isAhead(at) {
+		if limit.Cost > 0 && !whole {
+			return h, 0
+		}
+		return h.cancel(at, v.unitsOf(i, n), v.now)
+	}
 	if h.bucket != nil {
 		b, taken := v.giveBack(i, at, n)
 		h.bucket = b
@@ -264,40 +342,38 @@ func (v view) giveBack(i int, at, n int64) (*bucket, int64) {
 	return b.plus(v.now, n)
 }
 
-// moments are the instants from which an attempt of n may fit: now, the end of each entry
-// (R3), the end of each minimum interval (R5), and the instant at which a bucket holds
-// enough (R16).
+// moments are the instants from which an attempt of n may fit, in their order: now, the end of
+// each entry (R3), the end of each minimum interval (R5), and the instant at which a bucket holds
+// enough (R16); also those after each appointment (R18).
 func (v view) moments(n int64) []int64 {
 	all := []int64{v.now}
 	for i, limit := range v.limits {
 		all = append(all, v.blocks[i].end())
 		if v.past[i].tried {
-			all = append(all, v.past[i].last+limit.MinInterval)
+			all = append(all, v.past[i].newest()+limit.MinInterval)
 		}
-		for _, e := range v.past[i].entries {
-			all = append(all, leaves(limit, e.u, v.now))
-		}
-		if b := v.past[i].bucket; b != nil {
-			all = append(all, b.until(limit.Capacity-v.unitsOf(i, n)))
+		for _, s := range v.past[i].stages(limit, v.now) {
+			for _, e := range s.entries {
+				all = append(all, leaves(limit, e.u, s.from))
+			}
+			if s.bucket != nil {
+				all = append(all, s.bucket.until(limit.Capacity-v.unitsOf(i, n)-s.booked()))
+			}
 		}
 	}
-	return all
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // wait is the least time after which an attempt of n would be granted in full if no other
 // call intervenes, found by trying (R8).
 func (v view) wait(n int64) time.Duration {
-	least := int64(-1)
 	for _, s := range v.moments(n) {
-		later := view{now: s, limits: v.limits, past: v.past, blocks: v.blocks}
-		if s >= v.now && (least < 0 || s < least) && later.fits(n) {
-			least = s
+		if s >= v.now && v.at(s).fits(n) {
+			return micros(s - v.now)
 		}
 	}
-	if least < 0 {
-		return engine.Never // it does not fit when all units have left: n > Max
-	}
-	return micros(least - v.now)
+	return engine.Never // it does not fit when all units have left: n > Max
 }
 
 // alone is v with limit i only.
@@ -309,13 +385,15 @@ func (v view) alone(i int) view {
 func (v view) reset() time.Duration {
 	longest := int64(0)
 	for i, limit := range v.limits {
-		for _, e := range v.past[i].entries {
-			if e.units > 0 && e.u > cutoff(limit, v.now) {
-				longest = max(longest, leaves(limit, e.u, v.now)-v.now)
+		for _, s := range v.past[i].stages(limit, v.now) {
+			for _, e := range s.entries {
+				if e.units > 0 && e.u > cutoff(limit, s.from) {
+					longest = max(longest, leaves(limit, e.u, s.from)-v.now)
+				}
 			}
-		}
-		if b := v.past[i].bucket; b != nil && b.units(v.now) > 0 {
-			longest = max(longest, b.until(0)-v.now)
+			if s.bucket != nil && s.bucket.units(s.from) > 0 {
+				longest = max(longest, s.bucket.until(0)-v.now)
+			}
 		}
 	}
 	return max(micros(longest), v.blocked())
