@@ -163,6 +163,8 @@ func (c *Call) checkTogether(first *Call) error {
 		return Input("request", "policy %q counts denied attempts, and a denial of calls together changes nothing; use another Mode, or decide the call by itself", c.Rules.Name)
 	case c.TTL != 0:
 		return Input("request", "calls that are decided together open no reservation; reserve by itself, or leave the time to live out")
+	case c.MaxWait != 0:
+		return Input("wait", "calls that are decided together cannot wait; leave MaxWait out, or decide the call by itself")
 	case slices.ContainsFunc(c.Rules.Limits, isHold):
 		first := c.Rules.Limits[slices.IndexFunc(c.Rules.Limits, isHold)]
 		return Input("request", "policy %q has the concurrency limit %q, and nothing would end a hold of calls together; reserve it by itself", c.Rules.Name, first.Name)
