@@ -43,7 +43,7 @@ var (
 // InputError is the error of bad input in a call. For errors.Is it matches [ErrInput], and
 // &InputError{Field: "key"} if its Field is "key".
 type InputError struct {
-	Field   string // the wrong part of the call: units, key, instant, limit, span, kind, id, request or ttl
+	Field   string // the wrong part of the call: units, key, instant, limit, span, kind, id, request, ttl or wait
 	Problem string // the wrong value, and the next step
 }
 
@@ -59,6 +59,7 @@ var inputs = map[string]string{
 	"kind":  "the limit's kind cannot do that",
 	"id":    "bad operation id",
 	"ttl":   "bad time to live",
+	"wait":  "bad time to wait",
 }
 
 // Error names the field before the problem.

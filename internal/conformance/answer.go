@@ -24,7 +24,7 @@ type answer struct {
 
 // errorWords are the words of a vector for the errors that it may expect: fields of bad
 // input, two states of a store, and two of a reservation.
-var errorWords = []string{"units", "key", "instant", "limit", "span", "kind", "id", "overflow", "full", "settled", "expired"}
+var errorWords = []string{"units", "key", "instant", "limit", "span", "kind", "id", "wait", "overflow", "full", "settled", "expired"}
 
 // draft stands for an answer or for states that -rewrite fills in. It equals no answer.
 const draft = "?"
@@ -69,6 +69,8 @@ func (a answer) difference(got answer) string {
 		return "granted"
 	case !w.At.Equal(g.At):
 		return "at"
+	case w.StartAfter != g.StartAfter:
+		return "start"
 	case w.Blocked != g.Blocked:
 		return "blocked"
 	case w.Remaining != g.Remaining:
@@ -122,7 +124,7 @@ func (a *answer) fields(s step) (must, may []field) {
 		return nil, nil
 	}
 	return []field{{"granted", &d.Granted}, {"remaining", &d.Remaining}, {"wait", &d.RetryAfter}, {"reset", &d.ResetAfter}},
-		[]field{{"limit", &d.Limit}, {"blocked", &d.Blocked}}
+		[]field{{"start", &d.StartAfter}, {"limit", &d.Limit}, {"blocked", &d.Blocked}}
 }
 
 // outcome returns the first word of an answer to a step without an error, or "".
@@ -250,7 +252,8 @@ func parseError(word string) (a answer, err error) {
 // those that are left out if they are zero.
 func stateFields(s *weir.LimitState) (must, may []field) {
 	return []field{{"used", &s.Used}, {"remaining", &s.Remaining}, {"wait", &s.RetryAfter},
-		{"next", &s.NextAfter}, {"interval", &s.MinIntervalAfter}, {"reset", &s.ResetAfter}}, []field{{"blocked", &s.Blocked}}
+			{"next", &s.NextAfter}, {"interval", &s.MinIntervalAfter}, {"reset", &s.ResetAfter}},
+		[]field{{"blocked", &s.Blocked}, {"ahead", &s.Ahead}, {"last", &s.LastAhead}}
 }
 
 // stateText formats the i-th state as in a vector.

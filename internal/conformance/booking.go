@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -40,6 +41,34 @@ func (g *randomHistory) ttl() time.Duration {
 		d = time.Duration(g.r.Int64N(2 * int64(window)))
 	}
 	return min(max(d.Truncate(us), us), weir.MaxWindow)
+}
+
+// maxWait chooses how long an attempt may wait: mostly for some windows, or just as long as an
+// answer has announced, or for ever. Under the other policies it is bad input (R18).
+func (g *randomHistory) maxWait() time.Duration {
+	if !g.policy.waits() && g.r.IntN(10) > 0 {
+		return 0
+	}
+	window := g.policy.limits[g.r.IntN(len(g.policy.limits))].Window
+	switch g.r.IntN(10) {
+	case 0:
+		return weir.Never
+	case 1:
+		return us
+	case 2, 3:
+		if len(g.edges) > 0 {
+			return max(0, g.edge()-g.now+time.Duration(g.r.IntN(3)-1)*us)
+		}
+	case 4:
+		return min(window, weir.MaxWindow)
+	}
+	return time.Duration(g.r.Int64N(4 * int64(min(window, weir.MaxWindow/4)))).Truncate(us)
+}
+
+// waits reports whether attempts under the policy may wait (R18).
+func (b *mutablePolicy) waits() bool {
+	isHold := func(l weir.Limit) bool { return l.Kind == weir.KindConcurrency }
+	return b.mode != weir.CountDenied && !slices.ContainsFunc(b.current(), isHold)
 }
 
 // block chooses the time of a block, and its limits: about the length of a block or a window, or

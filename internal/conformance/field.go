@@ -46,7 +46,7 @@ func (f field) read(value string) (err error) {
 		*to = strings.Split(value, ",")
 	case *time.Duration:
 		switch {
-		case f.name == "wait" && value == "never":
+		case (f.name == "wait" || f.name == "maxwait") && value == "never":
 			*to = weir.Never
 		case f.name == "from" && value == "oldest":
 			*to = oldest
@@ -80,7 +80,7 @@ func (f field) text() string {
 		value = strings.Join(*to, ",")
 	case *time.Duration:
 		switch value = spanText(*to); {
-		case f.name == "wait" && *to == weir.Never:
+		case *to == weir.Never:
 			value = "never"
 		case f.name == "from" && *to == oldest:
 			value = "oldest"

@@ -86,8 +86,15 @@ func (g *randomHistory) decided(limits []weir.Limit, s step, d weir.Decision) {
 	if s.op == opPeek || s.op == opProbe || s.n == 0 || !d.Allowed && g.policy.mode != weir.CountDenied {
 		return
 	}
-	g.grants = lastFew(append(g.grants, grant{at, who, s.n}), 8)
+	start := at + d.StartAfter
+	g.grants = lastFew(append(g.grants, grant{start, who, s.n}), 8)
 	g.recorded(limits, at)
+	if d.StartAfter > 0 {
+		g.announce(start)
+		for _, limit := range limits {
+			g.announce(start+limit.Window, start+limit.MinInterval)
+		}
+	}
 }
 
 // recorded announces the instants at which units leave that were recorded at an instant.

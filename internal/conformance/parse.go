@@ -24,7 +24,8 @@ import (
 //	limit NAME max=N window=D [interval=D] [cells=N] [cost=N] [kind=rolling|fixed|fixed_from_first|bucket|concurrency]
 //	      [burst=N] [period=none|hour|day|week|month] [zone=NAME] [anchor=N] [block=D] [by=DIM,DIM]     (in one line)
 //	@D take|peek|record|probe N [#ID] [DIM=VALUE…]  -> allowed|denied granted=N remaining=N wait=D|never reset=D [limit=NAME] [blocked=D] [at=D] [replayed]
-//	  NAME: used=N remaining=N wait=D|never next=D interval=D reset=D [blocked=D]    (the state of each limit, or of none)
+//	  NAME: used=N remaining=N wait=D|never next=D interval=D reset=D [blocked=D] [ahead=N last=D]    (the state of each limit, or of none)
+//	@D take N maxwait=D|never [ttl=D #ID] [DIM=VALUE…]  -> …, and if it starts later: start=D
 //	@D take N ttl=D #ID [DIM=VALUE…]  -> …, and if it opened a reservation: units=N expires=D [held=D] [settled=N]
 //	@D settle N|all #ID [DIM=VALUE…]  -> refunded=N [at=D] units=N expires=D [held=D] settled=N [replayed]
 //	@D extend 0 #ID [DIM=VALUE…]  -> extended [at=D] units=N expires=D [held=D]
@@ -36,7 +37,7 @@ import (
 //	change mode=M | change NAME field=value… | change order NAME…
 //	use POLICY
 //
-// Any answer may be error=units|key|instant|limit|span|kind|id|overflow|full|settled|expired instead.
+// Any answer may be error=units|key|instant|limit|span|kind|id|wait|overflow|full|settled|expired instead.
 // #ID is an idempotency key, and the id of the reservation that an attempt with a ttl opens.
 // Values are plain words, or quoted as in Go, or "x"*1025 for many of one.
 func parseVectors(file, text string) ([]*vector, error) {
@@ -60,7 +61,7 @@ func parseVectors(file, text string) ([]*vector, error) {
 	return vectors, nil
 }
 
-var ruleComment = regexp.MustCompile(`^# (R(?:[1-9]|1[0-79]|20)(?:, R(?:[1-9]|1[0-79]|20))*: .+)$`)
+var ruleComment = regexp.MustCompile(`^# (R(?:[1-9]|1[0-9]|20)(?:, R(?:[1-9]|1[0-9]|20))*: .+)$`)
 
 func parseVector(file string, line int, block []string) (*vector, error) {
 	name := ruleComment.FindStringSubmatch(block[0])

@@ -35,6 +35,7 @@ type randomHistory struct {
 
 	reserves bool // many steps use reservations
 	blocks   bool // many steps block keys
+	waits    bool // many attempts may wait
 	late     bool // the history is near the end of time, beyond which a reservation could not live
 	booked   []booking
 }
@@ -57,6 +58,7 @@ func newRandomHistory(r *rand.Rand, c Config, epoch int64) *randomHistory {
 	}
 	g.room = make([]int64, len(g.keys))
 	g.reserves, g.blocks = r.IntN(3) == 0, r.IntN(8) == 0
+	g.waits = r.IntN(3) == 0
 	return g
 }
 
@@ -81,6 +83,9 @@ func (g *randomHistory) next() step {
 	switch s.op {
 	case opTake, opPeek:
 		s.n = g.units(who)
+		if s.op == opTake && s.n > 0 && (g.waits && g.r.IntN(2) == 0 || g.r.IntN(40) == 0) {
+			s.wait = g.maxWait()
+		}
 	case opRecord:
 		s.n = g.weight()
 	case opRefund:
@@ -137,7 +142,7 @@ func (g *randomHistory) chooseID(s *step, who int) int {
 		was := g.done[g.r.IntN(len(g.done))]
 		s.id = was.id
 		if g.r.IntN(8) > 0 {
-			s.op, s.n, s.from, s.ttl = was.op, was.n, was.from, was.ttl
+			s.op, s.n, s.from, s.ttl, s.wait = was.op, was.n, was.from, was.ttl, was.wait
 		}
 		if opens && s.op == opTake && g.r.IntN(8) == 0 {
 			s.ttl = g.ttl() * time.Duration(g.r.IntN(2))

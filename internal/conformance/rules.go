@@ -21,6 +21,7 @@ var ruleSentences = map[int]string{
 	15: "a denial is not an error; an operation with an id may be repeated: it gets the first answer and is charged once",
 	16: "a bucket refills at Max per Window without rounding; an attempt fits if so many whole units are there",
 	17: "units of Concurrency are held for MaxHold, or until a settlement",
+	18: "an attempt with MaxWait is recorded at the first instant at which it fits; what is ahead counts as used from its booking on",
 	19: "a reservation is opened with its grant, settled once in one step, extended while it lives, and known until the end of its life and a minute after its grant and its settlement",
 	20: "a denied attempt or probe begins the block of its Limit at its instant; a running block denies attempts, peeks and probes, charges nothing and is not prolonged",
 }
@@ -48,6 +49,7 @@ var rulesByField = map[string][]int{
 	"cached":    {8},
 	"states":    {3, 5, 8},
 
+	"start":       {18},
 	"blocked":     {20},
 	"reservation": {19},
 }

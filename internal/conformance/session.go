@@ -98,7 +98,7 @@ func (s *session) call(st step) (a answer, err error) {
 	case opReset:
 		a.reset, err = s.limiter.Reset(ctx, key, st.names...)
 	default:
-		c := weir.Call{Limiter: at, Key: key, Op: requestOps[st.op], Request: weir.Request{N: st.n, ID: st.id}}
+		c := weir.Call{Limiter: at, Key: key, Op: requestOps[st.op], Request: weir.Request{N: st.n, ID: st.id, MaxWait: st.wait}}
 		if st.states {
 			c.Request.States = make([]weir.LimitState, len(s.current.order))
 		}
@@ -166,7 +166,7 @@ var requestOps = map[string]engine.Op{opTake: engine.Attempt, opPeek: engine.Pee
 // direct makes the call of a step on the engine itself.
 func (s *session) direct(st step) (a answer, err error) {
 	c := engine.Call{Rules: s.limiter.Compiled(), Op: requestOps[st.op], N: st.n, ID: st.id,
-		TTL: st.ttl.Microseconds(), At: s.instant(st.at).UnixMicro(), Given: !s.live}
+		TTL: st.ttl.Microseconds(), MaxWait: longestWait(st.wait), At: s.instant(st.at).UnixMicro(), Given: !s.live}
 	switch st.op {
 	case opBlock:
 		c.N, c.From = 0, st.last.Microseconds()
@@ -209,10 +209,21 @@ func checkDirect(c *engine.Call, st step) error {
 		return engine.Input("instant", "%d; use 0 to %d", c.At, engine.MaxInstant)
 	case c.N > engine.MaxUnits || c.N < 0 && (st.op != opSettle || c.N != engine.AllUnits):
 		return engine.Input("units", "%d; use 0 to %d", c.N, engine.MaxUnits)
+	case st.wait < 0 || st.wait > 0 && !canWait(c.Rules):
+		return engine.Input("wait", "%v under policy %q", st.wait, c.Rules.Name)
 	case c.Op == engine.Block && (c.From < 0 || c.From > weir.MaxWindow.Microseconds()):
 		return engine.Input("span", "%v; use 0 to 400 days", st.last)
 	}
 	return c.Rules.CheckKey(&c.Key)
+}
+
+// longestWait returns a MaxWait in microseconds. Never stands for the longest one (R18).
+func longestWait(d time.Duration) int64 { return min(d, weir.MaxWindow).Microseconds() }
+
+// canWait reports whether attempts under the rules may wait (R18).
+func canWait(rules *engine.Compiled) bool {
+	isHold := func(l engine.Limit) bool { return l.Kind == engine.KindConcurrency }
+	return rules.Mode != engine.CountDenied && !slices.ContainsFunc(rules.Limits, isHold)
 }
 
 // answered returns the answer to a step that was made on the engine itself. Fields that its

@@ -38,6 +38,7 @@ type step struct {
 	last  time.Duration // count: the span; block: its time
 	names []string      // reset and block: the limits; none = those that count by every dimension
 	ttl   time.Duration // take: life of the reservation that it opens; 0 = none
+	wait  time.Duration // take: the longest time for which it may wait (R18)
 	had   string        // extend: the units that the reservation had before; "" = unknown
 	key   []keyPart
 	id    string   // idempotency key, or the reservation; "" = none
@@ -149,7 +150,7 @@ func (s *step) options() []field {
 	case opReset, opBlock:
 		return []field{{"limit", &s.names}}
 	case opTake:
-		return []field{{"ttl", &s.ttl}}
+		return []field{{"maxwait", &s.wait}, {"ttl", &s.ttl}}
 	case opExtend:
 		return []field{{"from", &s.had}}
 	}

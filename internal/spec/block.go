@@ -29,7 +29,7 @@ func (v view) block(before view, c *engine.Call) view {
 	}
 	blocks := slices.Clone(v.blocks)
 	for _, part := range parts {
-		if i := before.denier(v, c.Rules.Mode, c.N, part); i >= 0 && v.limits[i].Block > 0 {
+		if i := before.denier(v, modeOf(c), c.N, part); i >= 0 && v.limits[i].Block > 0 {
 			blocks[i] = block{v.now, v.limits[i].Block}
 		}
 	}

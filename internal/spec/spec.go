@@ -109,7 +109,7 @@ func (e *Engine) attempt(c *engine.Call, at int64) (recorded bool, err error) {
 	}
 	full := c.Op == engine.Record && c.N > 0 || before.fits(c.N) || isAhead
 	if !full {
-		c.Result.Limit = before.bound(after, c.Rules.Mode, c.N, granted)
+		c.Result.Limit = before.bound(after, modeOf(c), c.N, granted)
 	}
 	if c.N > 0 && granted == 0 && !blocked && (c.Op == engine.Attempt || c.Op == engine.Probe) {
 		after = after.block(before, c)
@@ -126,6 +126,14 @@ func (e *Engine) attempt(c *engine.Call, at int64) (recorded bool, err error) {
 	c.Result.StartAfter = micros(start - before.now)
 	after.answer(&c.Result, c.N)
 	return recorded, nil
+}
+
+// modeOf is the mode of a call: an attempt that may wait is all or nothing in Partial too (R18).
+func modeOf(c *engine.Call) engine.Mode {
+	if c.Rules.Mode == engine.Partial && c.MaxWait > 0 {
+		return engine.AllOrNothing
+	}
+	return c.Rules.Mode
 }
 
 // refund takes back up to N units of the entry granted at From (R10). A refund that took

@@ -173,7 +173,7 @@ func (v view) grant(c *engine.Call) int64 {
 	switch {
 	case c.Op == engine.Record || v.fits(c.N):
 		return c.N
-	case c.Rules.Mode == engine.Partial && c.MaxWait == 0 && v.open() && v.blocked() == 0 && v.room() > 0:
+	case modeOf(c) == engine.Partial && v.open() && v.blocked() == 0 && v.room() > 0:
 		return min(c.N, v.room())
 	}
 	return 0
