@@ -84,7 +84,7 @@ func (s *session) doAll(batch []step) []answer {
 	}
 	calls := make([]weir.Call, len(batch))
 	for i, st := range batch {
-		r := weir.Request{N: st.n, At: s.instant(st.at), ID: st.id}
+		r := weir.Request{N: st.n, At: s.instant(st.at), ID: st.id, MaxWait: st.wait}
 		if st.states {
 			r.States = make([]weir.LimitState, len(s.current.order))
 		}

@@ -66,9 +66,11 @@ func (g *randomHistory) maxWait() time.Duration {
 }
 
 // waits reports whether attempts under the policy may wait (R18).
-func (b *mutablePolicy) waits() bool {
-	isHold := func(l weir.Limit) bool { return l.Kind == weir.KindConcurrency }
-	return b.mode != weir.CountDenied && !slices.ContainsFunc(b.current(), isHold)
+func (b *mutablePolicy) waits() bool { return b.mode != weir.CountDenied && !b.holds() }
+
+// holds reports whether a limit in use counts holds.
+func (b *mutablePolicy) holds() bool {
+	return slices.ContainsFunc(b.current(), func(l weir.Limit) bool { return l.Kind == weir.KindConcurrency })
 }
 
 // block chooses the time of a block, and its limits: about the length of a block or a window, or

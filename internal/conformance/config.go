@@ -59,6 +59,7 @@ var layers = []struct {
 	report func(e engine.Engine, c Config) string
 }{
 	{"instants", instants},
+	{"appointments", appointments},
 	{"live", live},
 	{"batches", func(e engine.Engine, c Config) string {
 		return cmp.Or(batches(e, c), mixedBatches(e, c), liveBatches(e, c))

@@ -48,7 +48,14 @@ type grant struct {
 }
 
 func newRandomHistory(r *rand.Rand, c Config, epoch int64) *randomHistory {
+	reserves := r.IntN(3) == 0
 	b := randomPolicy(r, &c)
+	for range 10 * r.IntN(2) { // half of the reservations have a hold, if the engine claims any
+		if !reserves || b.holds() {
+			break
+		}
+		b = randomPolicy(r, &c)
+	}
 	g := &randomHistory{
 		r: r, config: &c, wrote: -1, buckets: b.buckets(),
 		v:        &vector{name: "a random history", epoch: epoch, policies: []*mutablePolicy{b}},
@@ -57,8 +64,8 @@ func newRandomHistory(r *rand.Rand, c Config, epoch int64) *randomHistory {
 		contract: newContract(epoch),
 	}
 	g.room = make([]int64, len(g.keys))
-	g.reserves, g.blocks = r.IntN(3) == 0, r.IntN(8) == 0
-	g.waits = r.IntN(3) == 0
+	g.reserves, g.blocks = reserves, r.IntN(8) == 0
+	g.waits = r.IntN(4) == 0
 	return g
 }
 

@@ -74,34 +74,35 @@ func (w *wrongEngine) one(c *engine.Call) {
 		if w.last != nil {
 			c.From = w.last(c.From)
 		}
-		decide(w.Engine, c)
+		w.decideBy(c)
 		return
 	case engine.Refund:
 		if w.from != nil {
 			c.From = w.from(c.From)
 		}
-		if decide(w.Engine, c); w.took != nil {
+		if w.decideBy(c); w.took != nil {
 			w.took(c)
 		}
 		return
 	case engine.Reset:
-		if w.decide != nil {
-			w.decide(w.Engine, c)
-			return
-		}
-		decide(w.Engine, c)
+		w.decideBy(c)
 		return
 	}
 	if w.ask != nil {
 		w.ask(c)
 	}
+	if w.decideBy(c); w.answer != nil && c.Err == nil {
+		w.answer(c)
+	}
+}
+
+// decideBy decides a call, with the fault of decisions if there is one.
+func (w *wrongEngine) decideBy(c *engine.Call) {
 	if w.decide != nil {
 		w.decide(w.Engine, c)
 		return
 	}
-	if decide(w.Engine, c); w.answer != nil && c.Err == nil {
-		w.answer(c)
-	}
+	decide(w.Engine, c)
 }
 
 // restore writes the numbers of the right limits to states: the fault is not that they are
@@ -252,7 +253,7 @@ func recordsDenials(e *spec.Engine, c *engine.Call) {
 type wrong struct {
 	name   string
 	fault  wrongEngine
-	layers string // v, d, i, h, r, l and o for vectors, differential, instants, hammer, holds, live and once
+	layers string // v, d, i, h, r, l, o and a for vectors, differential, instants, hammer, holds, live, once and appointments
 }
 
 // wrongEngines are faults that limiters have had.
@@ -345,7 +346,7 @@ var wrongEngines = []wrong{
 // TestWrongEngines: the kit finds every fault in the expected layers, and its report quotes
 // a rule.
 func TestWrongEngines(t *testing.T) {
-	for _, wrong := range slices.Concat(wrongEngines, wrongReservations, wrongBlocks) {
+	for _, wrong := range slices.Concat(wrongEngines, wrongReservations, wrongBlocks, wrongAppointments) {
 		t.Run(wrong.name, func(t *testing.T) {
 			t.Parallel()
 			newEngine := func() engine.Engine {
@@ -395,7 +396,9 @@ func layerReport(t *testing.T, layer string, newEngine func() engine.Engine) (re
 	case "v":
 		return vectorReport(t, newEngine)
 	case "d":
-		return (&differential{c: DefaultConfig(nil), newEngine: newEngine, shards: 1}).run(20_000)
+		return (&differential{c: DefaultConfig(nil), newEngine: newEngine, shards: 1}).run(30_000)
+	case "a":
+		return appointments(newEngine(), Config{Hammers: 60, Goroutines: 16, Seed: 1})
 	case "i":
 		return instants(newEngine(), Config{})
 	case "o":
