@@ -101,12 +101,13 @@ func CachesDenials(ttl time.Duration) Option {
 func Separate() Option { return func(c *config) { c.Separate = true } }
 
 // Claims is for an engine that decides only the calls that claims reports, by their Rules, Op,
-// ID and TTL. It must reject all others as bad input ([engine.ErrInput]) and change nothing. Run
+// ID, TTL and MaxWait. It must reject all others as bad input ([engine.ErrInput]) and change nothing. Run
 // leaves out vectors with other calls, and layers that need them. Attempts and peeks without
 // an id under rolling limits without a block are claimed by every engine. Default, also for nil:
 // all calls.
 //
-// An engine without reservations (R19) claims no call with a TTL, no Settle and no Extend. An
+// An engine without appointments (R18) claims no call with a MaxWait. One without reservations
+// (R19) claims no call with a TTL, no Settle and no Extend. An
 // engine without blocks (R20) claims no Block, no Probe, and no rules with a Block of a limit.
 func Claims(claims func(*engine.Call) bool) Option {
 	return func(c *config) { c.Claims = claims }

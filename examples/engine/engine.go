@@ -1,7 +1,7 @@
 // Package rolling is an engine in one page: a map of histories and one lock. It decides
 // attempts, peeks, counts and resets of rolling windows, and rejects the rest with the next
-// step: also reservations (R19) and blocks (R20), which are state beside the histories. Comments
-// cite the rules of docs/semantics.md.
+// step: also appointments (R18), reservations (R19) and blocks (R20), which are state beside the
+// histories. Comments cite the rules of docs/semantics.md.
 //
 // The trade-off: a decision takes as long as its histories have entries, and no key is ever
 // forgotten, which R13 permits. weir.Memory is fast, compact and bounded.
@@ -58,11 +58,11 @@ func Unsupported(c *engine.Call) error {
 	}
 	switch c.Op { // a settlement and an extension have an ID
 	case engine.Attempt, engine.Peek, engine.Count, engine.Reset:
-		if c.Rules.Mode == engine.AllOrNothing && c.ID == "" {
+		if c.Rules.Mode == engine.AllOrNothing && c.ID == "" && c.MaxWait == 0 {
 			return nil
 		}
 	}
-	return engine.Input("request", "policy %q: this engine grants all or nothing, and has no records, refunds, ids, reservations and blocks; leave them out, or use weir.Memory", c.Rules.Name)
+	return engine.Input("request", "policy %q: this engine grants all or nothing, and has no records, refunds, ids, appointments, reservations and blocks; leave them out, or use weir.Memory", c.Rules.Name)
 }
 
 // do decides one call.

@@ -29,7 +29,7 @@ func TestUnsupported(t *testing.T) {
 			_, err := open(t, weir.AllOrNothing, l).Allow(t.Context(), weir.K())
 			return err
 		},
-		`weir: bad request: policy "api": this engine grants all or nothing, and has no records, refunds, ids, reservations and blocks; leave them out, or use weir.Memory`: func(l weir.Limit) error {
+		`weir: bad request: policy "api": this engine grants all or nothing, and has no records, refunds, ids, appointments, reservations and blocks; leave them out, or use weir.Memory`: func(l weir.Limit) error {
 			_, err := open(t, weir.Partial, l).Allow(t.Context(), weir.K())
 			_, again := open(t, weir.AllOrNothing, l).AllowOnce(t.Context(), weir.K(), 1, "id")
 			if fmt.Sprint(again) != fmt.Sprint(err) {
