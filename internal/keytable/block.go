@@ -111,7 +111,7 @@ func (s *Shard) Find(k *Key) *Slot { return s.tagged(k, 0) }
 
 // Acquire locks and returns the slot with the key of that text: the one that Find has returned,
 // or another one with the same tag. It returns nil if there is none, if the newest entries
-// were recorded on the other clock, or if the key may have a block.
+// were recorded on the other clock, or if the key may have a block or appointments.
 func (s *Shard) Acquire(slot *Slot, k *Key, text string) *Slot {
 	for skip := 1; slot != nil; skip++ {
 		if slot.tryLock(k) {
@@ -228,6 +228,7 @@ func (s *Shard) remove(t *Table, b block, group uint32, i int) {
 	if slot.IsBlock() {
 		s.blockSlots--
 	}
+	s.RemoveAhead(t, slot)
 	slot.History.Free(&s.Arena)
 	slot.state.Store(0)
 	state, word := b.state(), b.group(group)

@@ -27,7 +27,7 @@ const (
 	locked  uint64 = 1 << iota
 	live           // the slot belongs to a key
 	virtual        // the newest entries were recorded at instants that callers passed
-	blocked        // the key may have a block, so Acquire leaves it to callers with the shard's lock
+	blocked        // the key may have a block or appointments, so Acquire leaves it to callers with the shard's lock
 	isBlock        // the slot is the block of a key, not its history
 
 	sizeShift  = 5 // 0 … inlineKey, or longSize
@@ -57,7 +57,8 @@ func (slot *Slot) Virtual() bool { return slot.state.Load()&virtual != 0 }
 // SetVirtual sets Virtual. The caller has locked the slot.
 func (slot *Slot) SetVirtual(is bool) { slot.mark(virtual, is) }
 
-// Blocked reports whether the key may have a block. Then Acquire does not find the slot.
+// Blocked reports whether the key may have a block or appointments. Then Acquire does not find the
+// slot.
 func (slot *Slot) Blocked() bool { return slot.state.Load()&blocked != 0 }
 
 // SetBlocked sets Blocked. The caller has locked the slot and its shard.

@@ -43,7 +43,7 @@ func (s *Shard) sweep(t *Table, now int64, isVirtual bool, n int) (removed int) 
 				i := bits.TrailingZeros64(m) / 8
 				slot := b.slot(s.handGroup, i)
 				slot.Lock()
-				if slot.Virtual() == isVirtual && slot.expiry(retain) <= now {
+				if slot.Virtual() == isVirtual && s.expiry(slot, retain) <= now {
 					s.remove(t, b, s.handGroup, i)
 					removed++
 					continue
@@ -77,14 +77,18 @@ func (s *Shard) endBlock(t *Table, d *directory, b block) {
 }
 
 // Expired reports whether the slot may be removed at now on the engine's clock.
-func (t *Table) Expired(slot *Slot, now int64) bool {
-	return !slot.Virtual() && slot.expiry(*t.retain.Load()) <= now
+// The shard is locked.
+func (s *Shard) Expired(t *Table, slot *Slot, now int64) bool {
+	return !slot.Virtual() && s.expiry(slot, *t.retain.Load()) <= now
 }
 
 // expiry is the instant from which the slot may be removed.
-func (slot *Slot) expiry(retain []int64) int64 {
+func (s *Shard) expiry(slot *Slot, retain []int64) int64 {
 	e := slot.Until()
 	if !slot.IsBlock() {
+		if list := s.Ahead(slot); list != nil {
+			e = max(e, list.Until)
+		}
 		e = max(e, slot.Last) + retain[slot.Group()] // Last too: MinInterval counts from it
 	}
 	if slot.Virtual() {

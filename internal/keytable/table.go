@@ -220,6 +220,8 @@ type Shard struct {
 	blockSlots int32  // of these, slots with the block of a key
 	hand       uint32 // the place at which the sweep goes on
 	handGroup  uint32 // the group in that block
+
+	ahead map[identity]*ahead // the appointments of histories that have any, or nil
 }
 
 // Lock locks the shard. It tries for about a microsecond, the time for which others hold the

@@ -174,7 +174,7 @@ func TestSweepKeepsTwoTimesApart(t *testing.T) {
 			slot.SetVirtual(c.virtual)
 			add(s, slot, c.entry)
 			slot.Last = c.last
-			if got := table.Expired(slot, c.now); got != (c.want && !c.virtual) && !c.nowIsVirtual {
+			if got := s.Expired(table, slot, c.now); got != (c.want && !c.virtual) && !c.nowIsVirtual {
 				t.Errorf("%s: expired is %t", c.name, got)
 			}
 			slot.Unlock()

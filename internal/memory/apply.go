@@ -109,7 +109,7 @@ func (m *Memory) applyBlock(s *keytable.Shard, key keytable.Key, c *Change) (err
 	}
 	if slot := s.Lookup(key, text); slot != nil {
 		slot.Lock()
-		slot.SetBlocked(block != nil)
+		slot.SetBlocked(block != nil || s.Ahead(slot) != nil)
 		slot.Unlock()
 	}
 	return nil
@@ -137,7 +137,7 @@ func (m *Memory) applyIn(s *keytable.Shard, key keytable.Key, c *Change) (err er
 	switch {
 	case !isNew:
 		slot.Lock()
-	case c.Kind == Refund || c.Kind == Remove:
+	case c.Kind == Refund || c.Kind == Remove || c.Kind == Cancel:
 		return nil
 	default:
 		if slot, err = m.insert(s, key, textOf(c.Key)); err != nil {
@@ -146,7 +146,7 @@ func (m *Memory) applyIn(s *keytable.Shard, key keytable.Key, c *Change) (err er
 		slot.SetBlocked(s.BlockOf(key, textOf(c.Key)) != nil)
 	}
 	defer slot.Unlock()
-	fits := m.applyTo(slot, &s.Arena, c)
+	fits := m.applyTo(slot, &s.Arena, c) && m.applyAhead(s, slot, key, c)
 	if c.Kind == Remove || isNew && !fits {
 		s.Remove(&m.table, key, slot)
 	} else if c.Kind != Refund && fits {
@@ -177,6 +177,18 @@ func (m *Memory) applyTo(slot *keytable.Slot, a *window.Arena, c *Change) bool {
 		if slot.Record(a, &e); c.Capped {
 			slot.Cap(a, c.Cap)
 		}
+	case Book:
+		if slot.Rate() != 0 {
+			slot.Last = c.At
+			return true
+		}
+		narrow := c.At-c.Cutoff < window.NarrowSpan
+		if !slot.GrowFor(a, nil, c.Cutoff, narrow) {
+			return false
+		}
+		slot.RecordAll(a, nil, c.Cutoff, c.At)
+	case Cancel:
+		return slot.MoveLast(a, c.At)
 	case Replace:
 		if c.Max > 0 {
 			slot.Free(a)
@@ -185,6 +197,50 @@ func (m *Memory) applyTo(slot *keytable.Slot, a *window.Arena, c *Change) bool {
 		}
 		return slot.Replace(a, c.Entries, c.At)
 	}
+	return true
+}
+
+// applyAhead changes the appointments of a slot, or reports false if there is no room.
+func (m *Memory) applyAhead(s *keytable.Shard, slot *keytable.Slot, key keytable.Key, c *Change) bool {
+	list := s.Ahead(slot)
+	switch {
+	case list == nil:
+	case c.Kind == Refund || c.Kind == Remove:
+		return true
+	case c.Kind == Replace && c.End == 0:
+		list.Drop(len(list.Entries))
+	default:
+		list.Forget()
+		list.Drop(list.Begun(c.At))
+	}
+	switch {
+	case c.Kind == Replace && len(c.Ahead) > 0:
+		if list != nil {
+			list.Drop(len(list.Entries))
+		}
+		for _, e := range c.Ahead {
+			if list = s.ReserveAhead(&m.table, slot); list == nil {
+				return false
+			}
+			list.Book(e.End, e.Units)
+		}
+	case c.Kind == Book:
+		if list = s.ReserveAhead(&m.table, slot); list == nil {
+			return false
+		}
+		list.Book(c.Start, c.Units)
+	case c.Kind == Cancel && list != nil:
+		if i, found := list.Find(c.Start); found {
+			list.Cancel(i, c.Units)
+		}
+	case list == nil:
+		return true
+	}
+	if list != nil && c.End != 0 && c.Kind != Append {
+		list.Until = c.End
+	}
+	block := s.BlockOf(key, textOf(c.Key))
+	slot.SetBlocked(s.KeepAhead(&m.table, slot) || block != nil)
 	return true
 }
 
@@ -236,7 +292,7 @@ func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*Change)) (more
 		if int(slot.Group()) >= len(p.names) {
 			p.names = m.table.Groups()
 		}
-		if m.table.Expired(slot, now) {
+		if s.Expired(&m.table, slot, now) {
 			return
 		}
 		h, group := &p.history, slot.Group()
@@ -247,6 +303,9 @@ func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*Change)) (more
 			h.At, h.End = slot.Block()
 		} else {
 			m.read(h, &slot.History, &s.Arena)
+			if list := s.Ahead(slot); list != nil {
+				h.Ahead, h.End = list.Entries, list.Until
+			}
 		}
 		visit(h)
 	})

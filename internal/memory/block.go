@@ -186,7 +186,7 @@ func (m *Memory) storeBlocks(c *claim) {
 			m.removeBlock(r)
 		}
 		if r.slot != nil && (r.entry.Units > 0 || r.begins) {
-			r.slot.SetBlocked(r.block != nil)
+			r.markBeside()
 		}
 	}
 }
@@ -236,6 +236,6 @@ func (m *Memory) endBlock(r *record) {
 	m.removeBlock(r)
 	r.begins, r.blocked = true, 0 // for the journal: a block without a length
 	if r.slot != nil {
-		r.slot.SetBlocked(false)
+		r.markBeside()
 	}
 }

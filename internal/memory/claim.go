@@ -25,6 +25,9 @@ type claim struct {
 	near     bool   // there may be blocks in the shards, or the request may begin one (R20)
 	blocked  bool   // a block runs that the request feels; it needs the locks of shards
 	begins   bool   // the request is denied and begins blocks
+
+	ahead bool  // a history has appointments (R18); then the shards are locked
+	start int64 // the instant of the appointment that the request books, or 0
 }
 
 // moment is the instant of a call in a Memory. The zero moment is now.
@@ -89,6 +92,8 @@ type record struct {
 	// while the shard is locked.
 	block   *keytable.Slot
 	blocked int64 // microseconds for which it still denies
+
+	appointments *appointments // of the history (appointment.go), or nil
 
 	// The flags share one word: each decision clears its records.
 	closed     bool // before the attempt the minimum interval had not passed, or a block ran
@@ -232,6 +237,7 @@ func (m *Memory) hold(c *claim) {
 	c.locks = c.shards()
 	t.Lock(c.locks)
 	c.blocked, c.begins = false, false
+	c.ahead, c.start = false, 0
 	c.near = c.req != nil && (c.rules.blocks || c.req.Op == engine.Block)
 	if c.req.mayExceed() {
 		c.setSpare(m.spareBytes())
@@ -242,6 +248,7 @@ func (m *Memory) hold(c *claim) {
 		r.h, r.arena = &noHistory, &r.shard.Arena
 		r.entry.Units, r.corrected = 0, false
 		r.full, r.isNew = false, false
+		r.appointments = nil
 		r.forgetBlock()
 		if r.slot = r.shard.Lookup(r.key, r.text); r.slot == nil && c.req.inserts(r.limit) {
 			missing++
@@ -266,6 +273,9 @@ func (m *Memory) hold(c *claim) {
 			}
 			r.slot.Lock()
 			r.h = &r.slot.History
+			if list := r.shard.Ahead(r.slot); list != nil {
+				r.appointments, c.ahead = &appointments{list: list}, true
+			}
 			stale = stale || r.h.Behind(c.raw)
 		}
 		if r.mayHaveBlock() {
@@ -293,6 +303,15 @@ func (m *Memory) hold(c *claim) {
 			r.h, r.arena = r.h.Clone(r.arena)
 			r.corrected = true
 			m.adjust(r, c.now)
+		} else if r.appointments != nil {
+			r.lookAhead(c.now, 0)
+			if r.rule.Rate != 0 {
+				r.beginBucket(r.rule.Refill)
+			}
+		}
+		if r.appointments != nil {
+			r.appointments.wasCopied = r.corrected
+			r.measureAhead(c.now)
 		}
 		if r.block != nil && c.req.feels(r.limit) {
 			r.lookAtBlock(c.raw, c.now)
@@ -319,10 +338,17 @@ func (m *Memory) reserve(c *claim, n int) {
 }
 
 // adjust corrects the record's history: entries of the future count as entries of now (R2),
-// and a bucket gets the limit's rate (R12).
+// and a bucket gets the limit's rate (R12), after appointments that have begun at the rate of before.
 func (m *Memory) adjust(r *record, now int64) {
+	before := r.h.Last
 	if r.h.Last > now {
 		r.h.Redate(r.arena, r.rule.End(now), now)
+	}
+	if r.appointments != nil {
+		r.lookAhead(now, r.h.Last-before)
+		if rate := r.h.Rate(); rate != 0 {
+			r.beginBucket(m.rates.numbered(rate))
+		}
 	}
 	if r.h.Rate() != r.rule.Rate {
 		r.h.Pace(r.rule, m.rates.numbered(r.h.Rate()), now)

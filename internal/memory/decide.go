@@ -13,6 +13,7 @@ type request struct {
 	Op       engine.Op
 	N        int64
 	From     int64
+	MaxWait  int64
 	States   []engine.State
 	at       moment
 	once     *once     // the operation, if it is to be remembered
@@ -104,7 +105,7 @@ func (m *Memory) handle(c *engine.Call, at moment, once *once) error {
 	if fast && b.allowFast(&c.Key, c.N, at, &c.Result) {
 		return nil
 	}
-	req := &request{Op: c.Op, N: c.N, States: c.States, at: at, once: once}
+	req := &request{Op: c.Op, N: c.N, MaxWait: c.MaxWait, States: c.States, at: at, once: once}
 	req.lockShards = fast || c.Op == engine.Block
 	if c.Op == engine.Block {
 		req.From = c.From
@@ -112,9 +113,10 @@ func (m *Memory) handle(c *engine.Call, at moment, once *once) error {
 	return m.decide(b, &c.Key, req, &c.Result)
 }
 
-// isPlainAttempt reports whether a call is an attempt of some units that needs no states.
+// isPlainAttempt reports whether a call is an attempt of some units that needs no states and does
+// not wait.
 func isPlainAttempt(c *engine.Call) bool {
-	return c.Op == engine.Attempt && c.N > 0 && c.States == nil
+	return c.Op == engine.Attempt && c.N > 0 && c.States == nil && c.MaxWait == 0
 }
 
 // decide decides a request. d is a pointer, because copying its hundred bytes from function to
@@ -190,11 +192,23 @@ func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 		room = min(room, r.limit.fitting(r.room, req.N))
 		open = open && !r.closed
 	}
+	if c.ahead {
+		room, open = c.lookAhead(req.N)
+	}
 	if c.blocked {
 		open = false
 		c.closeBlocked()
 	}
-	granted, full := window.Grant(req.N, room, open, mode == engine.Partial)
+	granted, full := window.Grant(req.N, room, open, mode == engine.Partial && req.MaxWait == 0)
+	if req.MaxWait > 0 && !full && !c.blocked {
+		start, waits := c.plan(req.N, req.MaxWait)
+		if waits && c.locks == 0 {
+			return false, m.abandon(c, nil)
+		}
+		if waits {
+			c.start, granted, full = start, req.N, true
+		}
+	}
 	units := granted // to record
 	switch {
 	case req.Op == engine.Peek || req.Op == engine.Probe || req.N == 0:
@@ -218,6 +232,9 @@ func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 		m.storeCorrections(c) // a denial stores these and a block, and nothing else
 	}
 	d.Granted, d.Allowed = granted, full || granted > 0
+	if c.start > 0 {
+		d.StartAfter = span(c.start - c.now)
+	}
 	c.answer(full, d)
 	if req.once != nil && units > 0 {
 		req.once.remember(d)
@@ -253,6 +270,16 @@ func (r *record) look(now int64) {
 	r.closed = r.blocked > 0 || r.state.IntervalWait(r.rule, now) > 0
 }
 
+// lookAll reads all histories before a decision.
+func (c *claim) lookAll() {
+	for i := range c.records {
+		c.records[i].look(c.now)
+	}
+	if c.ahead {
+		c.lookAhead(0)
+	}
+}
+
 // fits reports whether n units of all limits fit in full.
 func (c *claim) fits(n int64) bool {
 	for i := range c.records {
@@ -286,9 +313,14 @@ func (c *claim) answer(full bool, d *engine.Result) {
 	remaining := int64(window.Forever)
 	for i := range records {
 		s := &records[i]
-		s.wait = s.h.Wait(s.arena, s.rule, &s.state, now, s.limit.units(req.N))
+		if s.appointments != nil {
+			s.wait = s.waitFor(now, s.limit.units(req.N))
+			reset = max(reset, s.resetAfter(now))
+		} else {
+			s.wait = s.h.Wait(s.arena, s.rule, &s.state, now, s.limit.units(req.N))
+			reset = max(reset, s.h.Reset(s.rule, &s.state, now))
+		}
 		wait = max(wait, s.wait)
-		reset = max(reset, s.h.Reset(s.rule, &s.state, now))
 		remaining = min(remaining, s.state.Room(s.rule))
 	}
 	if c.blocked {
@@ -316,9 +348,10 @@ func (c *claim) answer(full bool, d *engine.Result) {
 		s, to := &records[i], &req.States[i]
 		*to = s.limit.described
 		to.Used, to.Remaining, to.RetryAfter = s.state.Used, s.remaining(), span(s.wait)
-		next, reset := s.h.Next(s.arena, s.rule, &s.state, now), s.h.Reset(s.rule, &s.state, now)
+		next, reset := s.nextAfter(now), s.resetAfter(now)
 		to.NextAfter, to.ResetAfter = span(max(next, s.blocked)), span(max(reset, s.blocked))
 		to.MinIntervalAfter, to.Blocked = span(s.state.IntervalWait(s.rule, now)), span(s.blocked)
+		s.describeAhead(to, now)
 	}
 }
 
@@ -367,7 +400,7 @@ func (c *claim) denied(r *record) bool {
 	if r.closed {
 		return true
 	}
-	if c.rules.mode == engine.Partial && c.req.Op != engine.Extend {
+	if c.rules.mode == engine.Partial && c.req.Op != engine.Extend && c.req.MaxWait == 0 {
 		return r.room <= 0 // any room would have been granted
 	}
 	return r.room < r.limit.units(c.req.N)

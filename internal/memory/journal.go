@@ -37,6 +37,11 @@ const (
 	Replace
 	// Remove removed the history, and the block of its limit.
 	Remove
+	// Book added Units to the appointments of the history, which begin at Start (R18). Entries with
+	// an End of at most Cutoff were dropped before.
+	Book
+	// Cancel took Units of the appointment at Start back.
+	Cancel
 	// Block began a block at At that ends at End, or ended the running one if End is At (R20).
 	Block
 	// Retain changed no history. From now on those of the limit are kept for longer (R12).
@@ -44,6 +49,9 @@ const (
 	// Remember added an Operation, or changed it: its reservation was settled or extended (R19).
 	Remember
 )
+
+// An Append, a Replace, a Book and a Cancel remove appointments that begin at At or before. An
+// Append for each that still counts, or the Replace, has them as entries.
 
 // Change is one change of one history, or one operation that is remembered. It states the
 // outcome: Apply needs no policy and decides nothing. Fields of other kinds are zero.
@@ -57,7 +65,8 @@ type Change struct {
 	Key     []byte // values of the dimensions: a single one as it is, several each behind its length (uvarint)
 
 	End, Units int64 // Append, Refund: the entry
-	Cutoff     int64 // Append, Refund: entries that end by then no longer count
+	Start      int64 // Book, Cancel: the instant at which the use begins
+	Cutoff     int64 // Append, Refund, Book: entries that end by then no longer count
 	Cap        int64 // Append: the history was cut to so many units (engine.CountDenied), if Capped
 	Capped     bool
 
@@ -67,6 +76,11 @@ type Change struct {
 	Max, Window       int64
 	Full, Part, Front int64
 	Entries           []Entry // oldest first
+
+	// Ahead are the appointments after a Replace, oldest first. Without any, those after At stay as
+	// they are. A Replace, a Book and a Cancel have as End an instant: from it on, and one Keep after
+	// it, no unit of the history counts. It is 0 if the history has no appointments.
+	Ahead []Entry
 
 	Operation *Operation // Remember: the operation
 
@@ -140,7 +154,50 @@ func (r *report) appended(l *limitRules, key string, end, units, cutoff int64) *
 
 // replaced adds the whole history.
 func (r *report) replaced(s *record) {
-	r.memory.read(r.add(Replace, s.limit, s.text), s.h, s.arena)
+	c := r.add(Replace, s.limit, s.text)
+	r.memory.read(c, s.h, s.arena)
+	if a := s.appointments; a != nil && len(a.list.Entries) > 0 {
+		if c.End = a.list.Until; a.shifted {
+			c.Ahead = a.list.Entries
+		}
+	}
+}
+
+// recordedAhead adds the changes of a history with appointments.
+func (r *report) recordedAhead(s *record, mode engine.Mode) {
+	a := s.appointments
+	isWritten := s.entry.Units > 0 && a.booked == 0 || s.took > 0
+	switch {
+	case s.corrected, s.rule.Rate != 0 && (isWritten || s.isNew):
+		if r.replaced(s); a.shifted {
+			return // it has all appointments
+		}
+	case s.took > 0:
+		r.tookBack(s)
+	default:
+		for i := range a.adds {
+			e := &a.adds[i]
+			c := r.appended(s.limit, s.text, e.End, e.Units, s.rule.Cutoff(r.now))
+			if c.At = e.Now; i == len(a.adds)-1 && a.booked == 0 && mode == engine.CountDenied {
+				c.Cap, c.Capped = s.limit.Max, true
+			}
+		}
+	}
+	if a.booked > 0 {
+		c := r.add(Book, s.limit, s.text)
+		c.Start, c.Units, c.End = a.start, a.booked, a.list.Until
+		c.Cutoff = s.rule.Cutoff(r.now)
+	}
+	if a.cancelled > 0 {
+		c := r.add(Cancel, s.limit, s.text)
+		c.Start, c.Units, c.End = a.cancelledAt, a.cancelled, a.list.Until
+	}
+}
+
+// tookBack adds a refund of entries.
+func (r *report) tookBack(s *record) {
+	c := r.add(Refund, s.limit, s.text)
+	c.End, c.Units, c.Cutoff = s.refunded, s.took, s.cutoff
 }
 
 // corrections adds the histories that were corrected (R2, R12).
@@ -156,14 +213,17 @@ func (r *report) corrections(records []record) {
 func (r *report) recorded(records []record, mode engine.Mode) {
 	for i := range records {
 		s := &records[i]
+		if s.appointments != nil {
+			r.recordedAhead(s, mode)
+			continue
+		}
 		changed := s.entry.Units > 0 || s.took > 0
 		if s.corrected || changed && s.rule.Rate != 0 {
 			r.replaced(s)
 			continue
 		}
 		if s.took > 0 {
-			c := r.add(Refund, s.limit, s.text)
-			c.End, c.Units, c.Cutoff = s.refunded, s.took, s.cutoff
+			r.tookBack(s)
 		}
 		if s.entry.Units == 0 {
 			continue

@@ -37,6 +37,7 @@ func (r *recorder) Append(changes []Change) {
 func (c *Change) copied() Change {
 	copied := *c
 	copied.Key, copied.Entries, copied.limit = append([]byte{}, c.Key...), append([]Entry{}, c.Entries...), nil
+	copied.Ahead = append([]Entry{}, c.Ahead...)
 	if c.Operation != nil {
 		o := *c.Operation
 		if o.Reservation != nil {

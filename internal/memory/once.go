@@ -79,11 +79,12 @@ func (m *Memory) Replay(c *engine.Call) bool {
 	s, name := m.operation(c.Rules, &c.Key, c.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := s.find(m, name, momentOf(c, moment{}))
+	at := momentOf(c, moment{})
+	o := s.find(m, name, at)
 	if o == nil {
 		return false
 	}
-	if o.replay(c); c.Err == nil {
+	if o.replay(c, m.instant(at)); c.Err == nil {
 		m.describe(&o.Operation, c)
 	}
 	return true
@@ -124,7 +125,7 @@ func (m *Memory) replayOrDecide(s *operationShard, name string, c *engine.Call, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o := s.find(m, name, at); o != nil {
-		o.replay(c)
+		o.replay(c, m.instant(at))
 		if c.Err == nil {
 			m.describe(&o.Operation, c)
 		}
@@ -160,8 +161,8 @@ func (s *operationShard) find(m *Memory, name string, at moment) *operation {
 	return nil
 }
 
-// replay sets the earlier result, or the error of another operation under the same id.
-func (o *operation) replay(c *engine.Call) {
+// replay sets the earlier result at an instant, or the error of another operation under the same id.
+func (o *operation) replay(c *engine.Call, at int64) {
 	same := o.Op == c.Op && o.Asked == c.N && o.Opens == (c.TTL > 0)
 	if !same || o.Op == engine.Refund && o.From != c.From {
 		c.Err = engine.Input("id", "it names %s, and now %s; give each operation an id of its own",
@@ -169,7 +170,7 @@ func (o *operation) replay(c *engine.Call) {
 		return
 	}
 	clear(c.States) // no state was read
-	c.Result = o.result()
+	c.Result = o.result(at)
 	c.Result.Replayed = true
 }
 

@@ -23,7 +23,7 @@ type Operation struct {
 	Remaining  int64
 	RetryAfter time.Duration
 	ResetAfter time.Duration
-	Bound      *Bound // nil if no limit denied or cut the attempt, and no block ran
+	Bound      *Bound // nil if no limit denied or cut the attempt, no block ran, and it starts now
 
 	Reservation *Reservation // that the attempt opened, or nil
 
@@ -32,13 +32,16 @@ type Operation struct {
 	Opens   bool // an attempt with a time to live
 }
 
-// Bound is the part of an answer about the limit that denied or cut an attempt.
+// Bound is the part of an answer that few have: about the limit that denied or cut an attempt, about
+// a block, and about an appointment.
 type Bound struct {
 	Limit     string // "" if none did
 	Kind      engine.Kind
 	Max, Used int64
 	Window    time.Duration
 	Blocked   time.Duration // rest of a block that ran
+
+	StartAfter time.Duration // wait from At until the use begins (R18)
 }
 
 // newOperation returns the operation of a call with its result, and with the numbers of its limit.
@@ -55,11 +58,11 @@ func newOperation(c *engine.Call, name string, d *engine.Result) Operation {
 		Allowed:    d.Allowed,
 		Opens:      c.TTL > 0,
 	}
-	o.Until = o.At + c.Rules.IdempotencyTTL.Microseconds()
+	o.Until = o.At + d.StartAfter.Microseconds() + c.Rules.IdempotencyTTL.Microseconds()
 	if c.Op == engine.Refund {
 		o.From = c.From
 	}
-	if d.Limit != "" || d.Blocked > 0 {
+	if d.Limit != "" || d.Blocked > 0 || d.StartAfter > 0 {
 		explained := *d
 		c.Rules.Explain(&explained)
 		o.Bound = &Bound{
@@ -69,13 +72,23 @@ func newOperation(c *engine.Call, name string, d *engine.Result) Operation {
 			Used:    explained.Used,
 			Window:  explained.Window,
 			Blocked: d.Blocked,
+
+			StartAfter: d.StartAfter,
 		}
 	}
 	return o
 }
 
-// result returns the answer.
-func (o *Operation) result() engine.Result {
+// Start returns the instant at which the use of the granted units may begin (R18).
+func (o *Operation) Start() int64 {
+	if o.Bound == nil {
+		return o.At
+	}
+	return o.At + o.Bound.StartAfter.Microseconds()
+}
+
+// result returns the answer of a call that is repeated at an instant: of StartAfter the rest.
+func (o *Operation) result(at int64) engine.Result {
 	d := engine.Result{
 		Allowed:    o.Allowed,
 		Granted:    o.Granted,
@@ -88,6 +101,7 @@ func (o *Operation) result() engine.Result {
 		d.Limit, d.Kind = b.Limit, b.Kind
 		d.Max, d.Used = b.Max, b.Used
 		d.Window, d.Blocked = b.Window, b.Blocked
+		d.StartAfter = min(b.StartAfter, span(max(0, o.Start()-at)))
 	}
 	return d
 }
@@ -109,7 +123,7 @@ func (o *Operation) Newest() int64 {
 // heap.
 const (
 	operationBytes   = 112 + 52
-	boundBytes       = 64
+	boundBytes       = 80
 	reservationBytes = 64
 	extensionBytes   = 48
 )

@@ -19,13 +19,13 @@ func (m *Memory) refund(call *engine.Call, at moment, once *once) error {
 		m.hold(c)
 	}
 	defer m.release(c)
-	copies := c.isCorrected() || full
+	copies := c.mustCopy() || full
 	if copies {
 		c.copyAll()
 	}
 	took := int64(0)
 	for i := range c.records {
-		took = max(took, c.records[i].refund(call.From, call.N, c.now))
+		took = max(took, c.records[i].refund(call.From, call.N, c.now, true))
 	}
 	call.Result.At = time.UnixMicro(c.now) // R2 may have moved it ahead of the clock
 	switch {
@@ -33,8 +33,8 @@ func (m *Memory) refund(call *engine.Call, at moment, once *once) error {
 		return nil
 	case full:
 		return m.fullOfKeys
-	case copies:
-		if err := m.storeCopies(c); err != nil {
+	default:
+		if err := m.storeRefund(c, copies); err != nil {
 			return err
 		}
 	}
@@ -52,32 +52,49 @@ func (m *Memory) refund(call *engine.Call, at moment, once *once) error {
 	return nil
 }
 
-// isCorrected reports whether the clock or the rate of a history was corrected (R2, R12).
-func (c *claim) isCorrected() bool {
-	for i := range c.records {
-		if c.records[i].corrected {
-			return true
-		}
-	}
-	return false
-}
-
-// copyAll makes copies of all histories that are no copies yet.
+// copyAll makes copies of all histories that are no copies yet. Appointments that have begun are
+// entries of the copies.
 func (c *claim) copyAll() {
 	for i := range c.records {
-		if r := &c.records[i]; r.slot != nil && !r.corrected {
-			r.h, r.arena = r.h.Clone(r.arena)
-			r.corrected = true
+		r := &c.records[i]
+		if r.slot == nil || r.corrected {
+			continue
+		}
+		r.h, r.arena = r.h.Clone(r.arena)
+		r.corrected = true
+		if r.appointments != nil {
+			r.copyBegun()
 		}
 	}
+}
+
+// storeRefund stores what a refund has changed: the copies of all histories, if it has made any, and
+// appointments.
+func (m *Memory) storeRefund(c *claim, copies bool) error {
+	if copies {
+		c.dropUnchanged()
+		return m.storeCopies(c)
+	}
+	for i := range c.records {
+		r := &c.records[i]
+		if a := r.appointments; a != nil && (r.took > 0 || a.cancelled > 0) {
+			m.storeAhead(r)
+			r.slot.SetVirtual(c.at.virtual())
+		}
+	}
+	return nil
 }
 
 // refund takes up to n units back from the entry granted at instant at, or from the oldest
 // ones, and returns their number. No other entry changes: a refund does not store its
 // instant, so a later decision may be at an earlier one (R2), at which older entries still
-// count.
-func (r *record) refund(at, n, now int64) int64 {
+// count. Of an appointment that is ahead it takes a cost too, if the attempt is not made: whole
+// (R18).
+func (r *record) refund(at, n, now int64, whole bool) int64 {
 	r.took = 0
+	if took, isAhead := r.cancel(at, n, now, whole); isAhead {
+		return min(n, took)
+	}
 	if r.slot == nil || r.limit.cost > 0 && !r.limit.isHold() { // a cost of its own stays: the attempt was made (R10); a hold ends (R17)
 		return 0
 	}
@@ -110,6 +127,9 @@ func (m *Memory) count(call *engine.Call, at moment) int64 {
 		cutoff = r.rule.Cutoff(c.now)
 	}
 	recorded, _ := r.h.Used(r.arena, cutoff)
+	if r.appointments != nil {
+		recorded += r.countBegun(cutoff)
+	}
 	return recorded
 }
 

@@ -17,7 +17,7 @@ func (m *Memory) record(c *claim, units int64, denied bool) (done bool, err erro
 		r := &records[i]
 		r.entry.Units = r.limit.units(units)
 	}
-	if c.req.Op == engine.Record {
+	if c.req.Op == engine.Record || c.start > 0 {
 		if err := c.overflow(); err != nil {
 			return true, err
 		}
@@ -35,9 +35,10 @@ func (m *Memory) record(c *claim, units int64, denied bool) (done bool, err erro
 }
 
 // isReady makes the entries of all histories to which units will be added, and reports whether
-// these have room for them, without prepare. The units of the entries are set.
+// these have room for them, without prepare. The units of the entries are set. Appointments need
+// prepare.
 func (c *claim) isReady() bool {
-	ready, records := true, c.records
+	ready, records := !c.ahead && c.start == 0, c.records
 	for i := range records {
 		r := &records[i]
 		e := &r.entry     // field by field: a copy of a struct would wait for its fields
@@ -67,7 +68,9 @@ func (c *claim) addAll(denied bool) {
 		if r.entry.Units == 0 {
 			continue
 		}
-		if r.rule.Rate != 0 {
+		if r.appointments != nil {
+			c.rules.engine.recordAhead(c, r, denied)
+		} else if r.rule.Rate != 0 {
 			r.take(c.now, denied)
 		} else {
 			r.add(mode)
@@ -133,6 +136,12 @@ func (m *Memory) prepare(c *claim) (done bool, err error) {
 			r.isNew, c.inserted = true, true
 			r.h = &r.slot.History
 		}
+		if r.appointments != nil || c.start > 0 {
+			if !m.prepareAhead(c, r) {
+				return true, m.undo(c, i+1, missing)
+			}
+			continue
+		}
 		if r.rule.Rate == 0 && !r.h.Ready(r.arena, &r.entry) && !r.h.Grow(r.arena, &r.entry) {
 			return true, m.undo(c, i+1, missing)
 		}
@@ -148,7 +157,8 @@ func (m *Memory) prepare(c *claim) (done bool, err error) {
 func (m *Memory) undo(c *claim, n, uncounted int) error {
 	m.table.GiveKeys(uncounted)
 	for i := range c.records[:n] {
-		if r := &c.records[i]; r.isNew {
+		r := &c.records[i]
+		if m.undoAhead(r); r.isNew {
 			r.shard.Remove(&m.table, r.key, r.slot)
 			r.slot, r.h, r.isNew = nil, &noHistory, false
 		}
@@ -194,6 +204,9 @@ func (m *Memory) storeCopies(c *claim) error {
 			r.slot.History = copies[i]
 			r.h, r.arena = &r.slot.History, &r.shard.Arena
 			r.slot.SetVirtual(c.at.virtual())
+			if r.appointments != nil {
+				m.storeAhead(r)
+			}
 		}
 	}
 	return nil

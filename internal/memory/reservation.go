@@ -46,11 +46,11 @@ func (r *Reservation) keptUntil(now int64) int64 { return max(r.Expires, now+min
 // open makes the reservation of an attempt that was granted.
 func (o *Operation) open(c *engine.Call) {
 	isHold := func(l engine.Limit) bool { return l.Kind == engine.KindConcurrency }
-	r := &Reservation{TTL: c.TTL, Expires: o.At + c.TTL, Hold: -1, Actual: -1}
+	r := &Reservation{TTL: c.TTL, Expires: o.Start() + c.TTL, Hold: -1, Actual: -1}
 	if slices.ContainsFunc(c.Rules.Limits, isHold) {
-		r.Hold = o.At
+		r.Hold = o.Start()
 	}
-	o.Reservation, o.Until = r, r.keptUntil(o.At)
+	o.Reservation, o.Until = r, r.keptUntil(o.Start())
 }
 
 // newest returns all units of the reservation, and the instant and the units of its newest grant.
@@ -58,7 +58,7 @@ func (o *Operation) newest() Extension {
 	if e := o.Reservation.Extension; e != nil {
 		return *e
 	}
-	return Extension{Units: o.Granted, Newest: o.Granted, At: o.At}
+	return Extension{Units: o.Granted, Newest: o.Granted, At: o.Start()}
 }
 
 // Reserved returns all granted units of the operation's reservation.
@@ -200,10 +200,10 @@ func (x *revision) hasHold(b *Rules) bool { return x.next.Hold >= 0 && b.shortes
 // settleHeld settles a reservation on records that are held, and releases them. done is false if
 // the shards are needed as well; then nothing has changed.
 func (m *Memory) settleHeld(c *claim, d *engine.Result) (done bool, err error) {
-	x, records := c.req.revision, false
+	x, records, copies := c.req.revision, false, false
+	c.lookAll()
 	for i := range c.records {
 		r := &c.records[i]
-		r.look(c.now)
 		r.took = 0
 		if x.further > 0 && r.limit.takesFurther() {
 			r.entry.Units, records = x.further, true
@@ -211,7 +211,7 @@ func (m *Memory) settleHeld(c *claim, d *engine.Result) (done bool, err error) {
 	}
 	if records {
 		done, err = m.makeFurtherReady(c)
-	} else if done = true; c.isCorrected() {
+	} else if done, copies = true, c.mustCopy(); copies {
 		c.copyAll()
 	}
 	if !done || err != nil {
@@ -224,7 +224,7 @@ func (m *Memory) settleHeld(c *claim, d *engine.Result) (done bool, err error) {
 	case c.req.N == engine.AllUnits && ended == 0 && x.hasHold(c.rules):
 		err = fmt.Errorf("%w: its hold has ended; settle it with a number of units", engine.ErrExpired)
 	case changed && !records:
-		err = m.storeCopies(c)
+		err = m.storeRefund(c, copies)
 	}
 	if err != nil {
 		m.release(c)
@@ -255,13 +255,15 @@ func (m *Memory) makeFurtherReady(c *claim) (done bool, err error) {
 // takeBack ends the holds of a reservation, and takes back the units of its newest grant that were
 // not used. It returns the most units that it took in one limit of each kind.
 func (x *revision) takeBack(c *claim) (ended, refunded int64) {
+	// The cost of an appointment is returned if nothing of it will be used (R18).
+	isCancelled := x.next.Actual == 0 && x.grant.Newest == x.grant.Units
 	for i := range c.records {
 		r := &c.records[i]
 		switch {
 		case !r.limit.isHold() && x.back > 0:
-			refunded = max(refunded, r.refund(x.grant.At, x.back, c.now))
+			refunded = max(refunded, r.refund(x.grant.At, x.back, c.now, isCancelled))
 		case r.limit.isHold() && x.next.Hold >= 0:
-			r.refund(x.next.Hold, x.operation.Granted, c.now)
+			r.refund(x.next.Hold, x.operation.Granted, c.now, true)
 			ended = max(ended, r.took)
 		}
 	}
@@ -272,9 +274,7 @@ func (x *revision) takeBack(c *claim) (ended, refunded int64) {
 // the shards are needed as well; then nothing has changed.
 func (m *Memory) extendHeld(c *claim, d *engine.Result) (done bool, err error) {
 	x, n := c.req.revision, c.req.N
-	for i := range c.records {
-		c.records[i].look(c.now)
-	}
+	c.lookAll()
 	held := x.hasHold(c.rules)
 	if held && !x.planMove(c) {
 		m.release(c)
@@ -347,7 +347,7 @@ func (x *revision) planMove(c *claim) (moves bool) {
 // takeHold takes the units of the hold out of a history. The entry of now will get them. It is
 // ready, and it stays ready with fewer entries.
 func (x *revision) takeHold(r *record, now int64) {
-	r.refund(x.next.Hold, x.operation.Granted, now)
+	r.refund(x.next.Hold, x.operation.Granted, now, true)
 	r.entry.Units = r.took
 	_, r.entry.Drop = r.h.Used(r.arena, r.cutoff)
 }
@@ -380,7 +380,7 @@ func (x *revision) extend(c *claim, d *engine.Result) {
 			ResetAfter: d.ResetAfter,
 		}
 	}
-	r.Expires = c.now + r.TTL
+	r.Expires = max(c.now, x.operation.Start()) + r.TTL
 	if x.hasHold(c.rules) {
 		r.Hold, r.Expires = c.now, c.now+max(r.TTL, c.rules.longest)
 	}

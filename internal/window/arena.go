@@ -16,7 +16,7 @@ type Arena struct {
 	pages  atomic.Pointer[[][]uint32]
 	Budget Budget
 
-	_ [40]byte // readers of pages share no cache line with fields that change
+	_ [32]byte // readers of pages share no cache line with fields that change
 
 	// Spare is the number of bytes by which Alloc may exceed the budget.
 	Spare  int64

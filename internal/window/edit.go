@@ -166,7 +166,7 @@ func (h *History) Replace(a *Arena, all []Entry, last int64) bool {
 	}
 	f, room, narrows := packed, len(all), false
 	switch n := len(all); {
-	case most > packedUnits:
+	case most > packedUnits, n > 0 && all[n-1].End-all[0].End > endMask:
 		f = wide
 	case n > 0 && all[n-1].End <= last && last-all[0].End < NarrowSpan && units < 2*int64(n):
 		f, room, narrows = narrow, int(units), true

@@ -222,7 +222,9 @@ func (h *History) rebuild(a *Arena, f form, room int) bool {
 		return false
 	}
 	to := entries{form: f, base: old.base, words: a.Words(run)}
-	if f == narrow {
+	switch {
+	case f == narrow && old.n == 0:
+	case f == narrow:
 		if old.words == nil {
 			copy(to.words, h.stamp[1:old.n])
 		} else {
@@ -230,7 +232,7 @@ func (h *History) rebuild(a *Arena, f form, room int) bool {
 			copy(to.words[n:], old.words[:old.head])
 		}
 		h.stamp[1] = *old.stamp(old.n - 1)
-	} else {
+	default:
 		state := log{long, long, 0}
 		for i := range old.n {
 			end, units := old.at(i)

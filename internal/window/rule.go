@@ -144,14 +144,14 @@ func (h *History) wait(a *Arena, r *Rule, s *State, now, n int64) int64 {
 	}
 	wait := s.IntervalWait(r, now)
 	if need := s.Used + n - r.Max; need > 0 {
-		wait = max(wait, h.leaving(a, r, s, now, need))
+		wait = max(wait, h.Leaving(a, r, s, now, need))
 	}
 	return wait
 }
 
-// leaving is the time until at least need of the units that count at now have left, or
+// Leaving is the time until at least need of the units that count at now have left, or
 // have flowed into the bucket; 0 < need <= s.Used.
-func (h *History) leaving(a *Arena, r *Rule, s *State, now, need int64) int64 {
+func (h *History) Leaving(a *Arena, r *Rule, s *State, now, need int64) int64 {
 	if r.Rate != 0 {
 		return h.until(r.Refill, now, s.Used-need)
 	}
@@ -175,5 +175,5 @@ func (h *History) Next(a *Arena, r *Rule, s *State, now int64) int64 {
 	if s.Used == 0 {
 		return 0
 	}
-	return h.leaving(a, r, s, now, 1)
+	return h.Leaving(a, r, s, now, 1)
 }
