@@ -96,3 +96,6 @@ func (s *Shard) RemoveAhead(t *Table, slot *Slot) {
 		s.removeEmpty(t, slot, list)
 	}
 }
+
+// Lists is the number of histories with appointments. The shard is locked.
+func (s *Shard) Lists() int { return len(s.ahead) }

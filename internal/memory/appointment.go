@@ -294,16 +294,18 @@ func (a *appointments) drop() {
 	a.begun, a.from, a.copied = 0, 0, false
 }
 
-// keepAhead finds out for how long the appointments of a record count, or removes an empty list.
+// keepAhead finds out for how long the appointments of a record count, or removes an empty list. An
+// entry of now changes the list's end only in a bucket: the journal has an end with the others.
 func (m *Memory) keepAhead(r *record) {
 	a := r.appointments
-	if !r.shard.KeepAhead(&m.table, r.slot) {
+	switch {
+	case !r.shard.KeepAhead(&m.table, r.slot):
 		a.list = &window.Ahead{}
-	} else if r.rule.Rate != 0 {
+	case r.rule.Rate != 0:
 		a.measureAll()
 		q := r.queue()
 		a.list.Until = max(q.Full(), a.list.Newest())
-	} else {
+	case a.booked > 0 || a.cancelled > 0 || r.corrected:
 		newest := a.list.Newest()
 		a.list.Until = max(newest, r.limit.at(newest).End(newest), r.h.End())
 	}

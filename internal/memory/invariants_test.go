@@ -76,6 +76,7 @@ func checkWhole(t *testing.T, m *Memory) {
 	for i := range keytable.Shards {
 		s := m.table.At(i)
 		s.Lock()
+		lists := 0
 		for place := uint64(0); place < keytable.Hashes; {
 			place = s.Visit(place, 64, func(slot *keytable.Slot) { // which no caller has kept
 				keys++
@@ -86,12 +87,17 @@ func checkWhole(t *testing.T, m *Memory) {
 					return
 				}
 				assert.Equal(t, s.Lookup(key, text), slot, "the slot of key %.40q of group %d", text, slot.Group())
+				if list := s.Ahead(slot); list != nil {
+					lists++
+					checkAhead(t, list, slot.Last)
+				}
 				if s.BlockOf(key, text) != nil && !slot.Blocked() {
 					t.Errorf("key %.40q of group %d has a block, and its slot has no flag", text, slot.Group())
 				}
 				checkHistory(t, &slot.History, &s.Arena)
 			})
 		}
+		assert.Equal(t, lists, s.Lists(), "histories with appointments, and lists of the shard")
 		s.Unlock()
 	}
 	maxKeys, maxBytes := m.Caps()
@@ -120,6 +126,21 @@ func checkEmptied(t *testing.T, m *Memory) {
 	m.operations.removeOver(m, engine.MaxInstant)
 	m.operations.removeSome(m, engine.MaxInstant, true)
 	assert.Equal(t, fmt.Sprint(m.Len(), m.Bytes()), "0 0", "keys and bytes that are held when none counts")
+}
+
+// checkAhead checks that appointments are ahead of the newest decision, rise and add up.
+func checkAhead(t *testing.T, list *window.Ahead, last int64) {
+	t.Helper()
+	sum, newest := int64(0), last
+	for _, e := range list.Entries {
+		if e.Units <= 0 || e.End <= newest {
+			t.Errorf("an appointment of %d units at %d, behind one at %d", e.Units, e.End, newest)
+		}
+		sum, newest = sum+e.Units, e.End
+	}
+	if len(list.Entries) == 0 || sum != list.Units || list.Until < newest {
+		t.Errorf("%d appointments of %d units, want %d; the last one is at %d, and they are kept until %d", len(list.Entries), list.Units, sum, newest, list.Until)
+	}
 }
 
 // checkHistory walks the entries: ends rise to End, units add up to Total, and Used and Leave

@@ -167,6 +167,29 @@ func actOnState(r *rand.Rand, l *limiter) {
 	}
 }
 
+// mayWait reports whether attempts of the limiter may wait (R18).
+func (l *limiter) mayWait() bool {
+	isHold := func(l engine.Limit) bool { return l.Kind == engine.KindConcurrency }
+	return l.rules.Mode != engine.CountDenied && !slices.ContainsFunc(l.rules.Limits, isHold)
+}
+
+// actAhead makes a call that waits, or cancels one of the appointments of a key.
+func actAhead(r *rand.Rand, l *limiter, starts map[int]int64) {
+	i := r.IntN(12)
+	k := keyOf(i, len(l.rules.Dimensions))
+	if r.IntN(4) == 0 || !l.mayWait() {
+		l.do(k, engine.Call{Op: engine.Refund, N: 1 + r.Int64N(30), From: starts[i]})
+		return
+	}
+	c := engine.Call{N: 1 + r.Int64N(1+r.Int64N(60)), MaxWait: r.Int64N(5_000_000)}
+	if r.IntN(3) == 0 {
+		c.ID, c.TTL = fmt.Sprint("r", r.IntN(10)), r.Int64N(2)*2_000_000
+	}
+	if d, err := l.do(k, c); err == nil && (d.StartAfter > 0 || r.IntN(4) == 0) {
+		starts[i] = d.At.Add(d.StartAfter).UnixMicro()
+	}
+}
+
 // actTogether charges several keys together.
 func actTogether(r *rand.Rand, l *limiter) {
 	calls := make([]engine.Call, 1+r.IntN(3))
@@ -192,9 +215,13 @@ func TestJournalMakesAnEqualMemory(t *testing.T) {
 				for range 3 {
 					l := m.on(kindsOf(r))
 					mine := rand.New(rand.NewPCG(r.Uint64(), 0))
+					starts := map[int]int64{}
 					callers.Go(func() {
 						for range 300 {
 							actAtRandom(mine, l)
+							if mine.IntN(3) == 0 {
+								actAhead(mine, l, starts)
+							}
 							if mine.IntN(10) == 0 {
 								actOnce(mine, l)
 							}
