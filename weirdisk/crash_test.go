@@ -60,7 +60,11 @@ func addItem(all map[string]any, i *memory.Change) {
 		all["block "+i.Name+"\x00"+string(i.Key)] = fmt.Sprintf("%v from %d to %d", i.Virtual, i.At, i.End)
 		return
 	}
-	all["history "+i.Name+"\x00"+string(i.Key)] = fmt.Sprintf("%v last %d, %v, bucket %d %d %d %d %d", i.Virtual, i.At, i.Entries, i.Max, i.Window, i.Full, i.Part, i.Front)
+	text := fmt.Sprintf("%v last %d, %v, bucket %d %d %d %d %d", i.Virtual, i.At, i.Entries, i.Max, i.Window, i.Full, i.Part, i.Front)
+	if i.End != 0 {
+		text += fmt.Sprintf(", ahead %v until %d", i.Ahead, i.End)
+	}
+	all["history "+i.Name+"\x00"+string(i.Key)] = text
 }
 
 // compare fails the test at the first item that differs.
@@ -131,6 +135,8 @@ func act(r *rand.Rand, e engine.Engine) error {
 		if d, err = l.AllowN(ctx, k, 2); err == nil {
 			_, err = l.Refund(ctx, k, d.At, 1)
 		}
+	case x < 88:
+		err = actAhead(r, l, k)
 	case x < 97:
 		err = actOnState(r, e, l.Compiled(), k)
 	default:
@@ -151,6 +157,21 @@ func isRejected(err error) bool {
 		}
 	}
 	return false
+}
+
+// actAhead books an appointment, or cancels the last one.
+func actAhead(r *rand.Rand, l *weir.Limiter, k weir.Key) error {
+	if r.IntN(4) > 0 {
+		_, err := l.Decide(ctx, k, weir.Request{N: 1 + r.Int64N(20), MaxWait: weir.Never, ID: fmt.Sprint("wait", r.IntN(40))})
+		return err
+	}
+	states := make([]weir.LimitState, len(l.Compiled().Limits))
+	d, err := (&weir.Call{Limiter: l, Key: k, Op: engine.Peek, Request: weir.Request{N: 1, States: states}}).Do(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = l.Refund(ctx, k, d.At.Add(states[0].LastAhead), 1)
+	return err
 }
 
 // actOnState makes a random call on a reservation or a block.

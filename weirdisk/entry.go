@@ -18,7 +18,8 @@ import (
 const (
 	kindBits    = 0x0f
 	flagVirtual = 0x10
-	flagSame    = 0x20 // the span of an append is that of the limit's last append
+	flagSame    = 0x20 // the span of an append or a booking is that of the limit's last one
+	flagAhead   = 0x20 // a replaced history, or that of a cancel, has appointments
 	flagMore    = 0x40 // an append with a cap, a replace by a bucket, or an operation that was allowed
 )
 
@@ -28,7 +29,7 @@ const (
 	stateReservation             // it has opened a reservation
 	stateSettled                 // which is settled
 	stateExtended                // which was extended by further units
-	stateBound                   // a limit denied or cut the attempt, or a block ran
+	stateBound                   // a limit denied or cut the attempt, a block ran, or the use begins later
 
 	allStates = stateBound<<1 - 1
 )
@@ -124,7 +125,7 @@ func (c *codec) wait(v *time.Duration) {
 }
 
 // change is a change, behind its first byte and its limit. span is At - Cutoff of the limit's
-// last append.
+// last append or booking.
 func (c *codec) change(first byte, x *memory.Change, span *int64) {
 	same, more := first&flagSame != 0, first&flagMore != 0
 	if x.Kind <= memory.Block {
@@ -133,11 +134,7 @@ func (c *codec) change(first byte, x *memory.Change, span *int64) {
 	}
 	switch {
 	case x.Kind == memory.Append:
-		if !same {
-			*span = x.At - x.Cutoff
-			c.varint(span)
-		}
-		x.Cutoff = x.At - *span
+		c.cutoff(x, same, span)
 		c.difference(&x.End, x.At)
 		if x.Capped = more; more {
 			c.units(&x.Cap)
@@ -155,9 +152,18 @@ func (c *codec) change(first byte, x *memory.Change, span *int64) {
 		c.difference(&x.Full, x.At)
 		c.varint(&x.Part)
 		c.difference(&x.Front, x.At)
+		c.ahead(x, same)
 	case x.Kind == memory.Replace:
 		x.Max, x.Window = 0, 0
 		c.entries(&x.Entries, x.At)
+		c.ahead(x, same)
+	case x.Kind == memory.Book:
+		c.cutoff(x, same, span)
+		c.difference(&x.End, x.At)
+		c.booking(x)
+	case x.Kind == memory.Cancel:
+		c.endAhead(x, same)
+		c.booking(x)
 	case x.Kind == memory.Block:
 		c.difference(&x.End, x.At)
 		c.check(x.End >= x.At)
@@ -167,6 +173,42 @@ func (c *codec) change(first byte, x *memory.Change, span *int64) {
 	case x.Kind == memory.Remember:
 		c.operation(x, more)
 	}
+}
+
+// cutoff is the cutoff of an append or a booking, unless the span is that of the last one.
+func (c *codec) cutoff(x *memory.Change, same bool, span *int64) {
+	if !same {
+		*span = x.At - x.Cutoff
+		c.varint(span)
+	}
+	x.Cutoff = x.At - *span
+}
+
+// booking is the start and the units of an appointment.
+func (c *codec) booking(x *memory.Change) {
+	c.difference(&x.Start, x.At)
+	c.check(x.Start > x.At)
+	c.units(&x.Units)
+	c.check(x.Units > 0)
+}
+
+// ahead is all appointments of a replaced history, or none if those that are ahead stay.
+func (c *codec) ahead(x *memory.Change, isAhead bool) {
+	if c.endAhead(x, isAhead); isAhead {
+		c.entries(&x.Ahead, x.At)
+		return
+	}
+	x.Ahead = x.Ahead[:0]
+}
+
+// endAhead is the end of a history with appointments.
+func (c *codec) endAhead(x *memory.Change, isAhead bool) {
+	if !isAhead {
+		x.End = 0
+		return
+	}
+	c.difference(&x.End, x.At)
+	c.check(x.End > x.At)
 }
 
 // entries are the entries of a history. The first one is stored as the difference to end.
@@ -245,6 +287,7 @@ func (c *codec) bound(o *memory.Operation) {
 	c.varint((*int64)(&b.Window))
 	c.varint(&b.Used)
 	c.varint((*int64)(&b.Blocked))
+	c.varint((*int64)(&b.StartAfter))
 	if !c.writes {
 		b.Kind, o.Bound = engine.Kind(kind), b
 	}
@@ -293,7 +336,7 @@ func flagIf(set bool, flag byte) byte {
 // knownLimit is a limit in the segment.
 type knownLimit struct {
 	keep   int64         // as written, or -1
-	span   int64         // At - Cutoff of the last append
+	span   int64         // At - Cutoff of the last append or booking
 	change memory.Change // read last; its arrays are reused
 }
 
@@ -330,9 +373,11 @@ func (e *encoder) change(b []byte, x *memory.Change) []byte {
 
 // entry appends the entry of a change.
 func (e *encoder) entry(x *memory.Change, l *knownLimit) {
-	same := x.Kind == memory.Append && x.At-x.Cutoff == l.span
+	spans := x.Kind == memory.Append || x.Kind == memory.Book
+	isAhead := x.End != 0 && (x.Kind == memory.Replace || x.Kind == memory.Cancel)
+	same := spans && x.At-x.Cutoff == l.span
 	more := x.Capped || x.Max > 0 || x.Operation != nil && x.Operation.Allowed
-	first := byte(x.Kind) | flagIf(x.Virtual, flagVirtual) | flagIf(same, flagSame) | flagIf(more, flagMore)
+	first := byte(x.Kind) | flagIf(x.Virtual, flagVirtual) | flagIf(same, flagSame) | flagIf(isAhead, flagAhead) | flagIf(more, flagMore)
 	e.b = append(e.b, first)
 	if number := int64(x.Limit); x.Kind != memory.Remember {
 		e.number(&number, math.MaxUint32)

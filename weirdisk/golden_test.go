@@ -17,12 +17,12 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
-var rewrite = flag.Bool("weirdisk.rewrite", false, "write testdata/v5 again, after a change of the format")
+var rewrite = flag.Bool("weirdisk.rewrite", false, "write testdata/v6 again, after a change of the format")
 
 // TestFormatIsReadable opens a segment that an earlier program wrote. All of its instants
 // are of callers, so nothing in it expires.
 func TestFormatIsReadable(t *testing.T) {
-	const segment, items = "testdata/v5.weirlog", "testdata/v5.txt"
+	const segment, items = "testdata/v6.weirlog", "testdata/v5.txt"
 	dir := t.TempDir()
 	if *rewrite {
 		writeFormat(t, dir)

@@ -16,7 +16,7 @@ import (
 // entries. Behind the last one there can be zeros, which were allocated and not written.
 const (
 	magic      = "weirdisk"
-	version    = 5
+	version    = 6
 	idSize     = 26                             // bytes of the directory's identity
 	headerSize = 8 + 4 + 4 + 8 + 8 + idSize + 4 // magic, version, flags, number, base, identity, checksum
 	frameSize  = 1 + 4 + 4 + 4 + 4              // marker, length, lag, checksum of these, checksum of the entries

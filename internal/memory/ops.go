@@ -77,8 +77,11 @@ func (m *Memory) storeRefund(c *claim, copies bool) error {
 	}
 	for i := range c.records {
 		r := &c.records[i]
-		if a := r.appointments; a != nil && (r.took > 0 || a.cancelled > 0) {
-			m.storeAhead(r)
+		a := r.appointments
+		if a == nil || r.took == 0 && a.cancelled == 0 {
+			continue
+		}
+		if m.storeAhead(r); a.cancelled > 0 {
 			r.slot.SetVirtual(c.at.virtual())
 		}
 	}
