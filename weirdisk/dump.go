@@ -20,6 +20,8 @@ type Item struct {
 	Newest  int64       // instant of the newest attempt, or of the beginning of a block
 	Entries []Entry     // units that count, oldest first; a KindBucket has none
 
+	Ahead []Entry // appointments, oldest first: units that begin to count as entries At an instant ahead
+
 	BlockedUntil int64 // instant at which a block ends
 
 	// A KindBucket refills by Max units per Window, in lowest terms, and is full at the instant
@@ -31,6 +33,7 @@ type Item struct {
 	Units   int64     // units of the request
 	Granted int64     // units granted, recorded or taken back
 	At      int64     // instant of the decision
+	Start   int64     // instant at which the use of the granted units begins, if that is later
 	Until   int64     // instant at which the operation is forgotten
 
 	// A reservation has all its granted units, and the end of its life.
@@ -67,6 +70,9 @@ func newItem(c *memory.Change) (*Item, error) {
 		}
 		i.Op, i.Units = o.Op, o.Asked
 		i.Granted, i.At = o.Granted, o.At
+		if start := o.Start(); start > o.At {
+			i.Start = start
+		}
 		i.Until = o.Until
 		if r := o.Reservation; r != nil {
 			i.Reserved, i.ExpiresAt = o.Reserved(), r.Expires
@@ -88,6 +94,9 @@ func newItem(c *memory.Change) (*Item, error) {
 	i.Max, i.Window, i.Full = c.Max, c.Window, c.Full
 	for _, e := range c.Entries {
 		i.Entries = append(i.Entries, Entry{At: e.End, Units: e.Units})
+	}
+	for _, e := range c.Ahead {
+		i.Ahead = append(i.Ahead, Entry{At: e.End, Units: e.Units})
 	}
 	return i, nil
 }

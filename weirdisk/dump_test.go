@@ -37,6 +37,9 @@ func TestDump(t *testing.T) {
 	for _, c := range calls {
 		must.Do(t, c.Err)
 	}
+	allow(weir.Policy{Name: "d", Limits: []weir.Limit{weir.PerHour(2)}}, weir.K(), 2, "")
+	waiting := must.Get(weir.New(weir.Policy{Name: "d", Limits: []weir.Limit{weir.PerHour(2)}}, weir.WithEngine(e)))(t).At(at)
+	must.Get(waiting.Decide(t.Context(), weir.K(), weir.Request{N: 1, ID: "mail", MaxWait: time.Hour}))(t)
 	must.Do(t, e.Close())
 
 	var got []string
@@ -57,6 +60,8 @@ func TestDump(t *testing.T) {
 		"{Policy:c Kind:Rolling ID:job Units:5 Granted:5 At:1000000 Until:61500000 Reserved:5 ExpiresAt:2000000 Settled:true Actual:3}",
 		"{Policy:c Limit:held Kind:Rolling Newest:1000000 Entries:[{At:1000000 Units:3}]}",
 		"{Policy:c Limit:held Kind:Rolling Newest:2000000 BlockedUntil:62000000}",
+		"{Policy:d Kind:Rolling ID:mail Units:1 Granted:1 At:1000000 Start:3601000000 Until:7201000000}",
+		"{Policy:d Limit:limit Kind:Rolling Newest:1000000 Entries:[{At:1000000 Units:2}] Ahead:[{At:3601000000 Units:1}]}",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

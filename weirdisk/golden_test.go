@@ -22,7 +22,7 @@ var rewrite = flag.Bool("weirdisk.rewrite", false, "write testdata/v6 again, aft
 // TestFormatIsReadable opens a segment that an earlier program wrote. All of its instants
 // are of callers, so nothing in it expires.
 func TestFormatIsReadable(t *testing.T) {
-	const segment, items = "testdata/v6.weirlog", "testdata/v5.txt"
+	const segment, items = "testdata/v6.weirlog", "testdata/v6.txt"
 	dir := t.TempDir()
 	if *rewrite {
 		writeFormat(t, dir)
@@ -140,6 +140,11 @@ func writeFormat(t *testing.T, dir string) {
 			e.Do(ctx, calls)
 			must.Do(t, calls[0].Err)
 		}
+		waiting := newLimiter(t, e, weir.Limit{Name: "waiting", Max: 2, Window: time.Hour})
+		for i, n := range []int64{2, 1, 2, 1} {
+			must.Get(waiting.At(at.Add(time.Duration(i)*time.Second)).Decide(ctx, weir.K(), weir.Request{N: n, MaxWait: weir.Never, ID: fmt.Sprint("wait", round, i)}))(t)
+		}
+		must.Get(waiting.At(at.Add(time.Minute)).Refund(ctx, weir.K(), at.Add(2*time.Hour), 1))(t)
 		if round == 0 {
 			snapshotNow(t, e)
 		}

@@ -270,6 +270,7 @@ type dumpedLine struct {
 	Newest    int64             `json:"newest_us,omitempty"`
 	Blocked   int64             `json:"blocked_until_us,omitempty"` // of a block, which began at Newest
 	Entries   []dumpedEntry     `json:"entries,omitempty"`
+	Ahead     []dumpedEntry     `json:"ahead,omitempty"` // appointments, which become entries at their instants
 	Bucket    *dumpedBucket     `json:"bucket,omitempty"`
 	Operation *dumpedOperation  `json:"operation,omitempty"`
 }
@@ -293,6 +294,7 @@ type dumpedOperation struct {
 	At      int64  `json:"at_us"`
 	Until   int64  `json:"until_us"`
 	Granted int64  `json:"granted"`
+	Start   int64  `json:"start_us,omitempty"` // of an appointment: the instant at which its use begins
 
 	Reservation *dumpedReservation `json:"reservation,omitempty"`
 }
@@ -332,6 +334,9 @@ func dumped(item *weirdisk.Item, text func(string) string) (line dumpedLine) {
 		for _, e := range item.Entries {
 			line.Entries = append(line.Entries, dumpedEntry{e.At, e.Units})
 		}
+		for _, e := range item.Ahead {
+			line.Ahead = append(line.Ahead, dumpedEntry{e.At, e.Units})
+		}
 		if item.Max > 0 {
 			line.Bucket = &dumpedBucket{item.Max, item.Window, item.Full}
 		}
@@ -345,6 +350,7 @@ func dumped(item *weirdisk.Item, text func(string) string) (line dumpedLine) {
 			At:      item.At,
 			Until:   item.Until,
 			Granted: item.Granted,
+			Start:   item.Start,
 		}
 		if item.Reserved > 0 {
 			r := &dumpedReservation{Units: item.Reserved, ExpiresAt: item.ExpiresAt}

@@ -76,17 +76,20 @@ func TestDumpTellsAllKeysApart(t *testing.T) {
 	}
 }
 
-// TestDumpHasBlocksAndReservations: a block and a reservation have lines of their own, and check
-// counts the blocks.
+// TestDumpHasBlocksAndReservations: a block, a reservation and an appointment have fields of their
+// own, and check counts the blocks.
 func TestDumpHasBlocksAndReservations(t *testing.T) {
 	dir := t.TempDir()
 	e := must.Get(weirdisk.Open(dir))(t)
 	rules := engine.Compile("p", engine.AllOrNothing, nil, []engine.Limit{{Name: "l", Max: 9, Window: 60_000_000, Block: 60_000_000}})
+	waiting := engine.Compile("w", engine.AllOrNothing, nil, []engine.Limit{{Name: "l", Max: 2, Window: 60_000_000}})
 	calls := []engine.Call{
 		{Rules: rules, N: 5, ID: "open", TTL: 1_000_000, At: 1_000_000, Given: true},
 		{Rules: rules, N: 2, ID: "done", TTL: 1_000_000, At: 1_000_000, Given: true},
 		{Rules: rules, Op: engine.Settle, N: 0, ID: "done", At: 1_500_000, Given: true},
 		{Rules: rules, N: 9, At: 2_000_000, Given: true},
+		{Rules: waiting, N: 2, At: 2_000_000, Given: true},
+		{Rules: waiting, N: 1, ID: "mail", MaxWait: 60_000_000, At: 3_000_000, Given: true},
 	}
 	e.Do(t.Context(), calls)
 	for _, c := range calls {
@@ -98,13 +101,15 @@ func TestDumpHasBlocksAndReservations(t *testing.T) {
 		`"newest_us":2000000,"blocked_until_us":62000000}`,
 		`"reservation":{"units":5,"expires_at_us":2000000}}}`,
 		`"reservation":{"units":2,"expires_at_us":2000000,"settled":0}}}`,
+		`"entries":[{"at_us":2000000,"units":2}],"ahead":[{"at_us":62000000,"units":1}]}`,
+		`"granted":1,"start_us":62000000}}`,
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("got  %s\nwant %s", stdout, want)
 		}
 	}
-	if _, stdout, _ = runWeir("store", "check", "--json", dir); !strings.Contains(stdout, `"blocks":1,"operations":2,`) {
-		t.Errorf("got  %s\nwant one block and two operations", stdout)
+	if _, stdout, _ = runWeir("store", "check", "--json", dir); !strings.Contains(stdout, `"blocks":1,"operations":3,`) {
+		t.Errorf("got  %s\nwant one block and three operations", stdout)
 	}
 }
 

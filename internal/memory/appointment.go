@@ -166,7 +166,7 @@ func (r *record) leaves(i int) int64 {
 func (r *record) resetAfter(now int64) int64 {
 	a := r.appointments
 	switch {
-	case a == nil || a.units == 0:
+	case a.units == 0:
 		return r.h.Reset(r.rule, &r.state, now)
 	case r.rule.Rate != 0:
 		q := r.queue()
@@ -179,11 +179,9 @@ func (r *record) resetAfter(now int64) int64 {
 func (r *record) nextAfter(now int64) int64 {
 	a := r.appointments
 	switch {
-	case a == nil || r.state.Used > a.units:
+	case r.state.Used > a.units:
 		state := r.state
-		if a != nil {
-			state.Used -= a.units
-		}
+		state.Used -= a.units
 		return r.h.Next(r.arena, r.rule, &state, now)
 	case a.units == 0:
 		return 0
@@ -196,7 +194,7 @@ func (r *record) nextAfter(now int64) int64 {
 
 // describeAhead sets the appointments of a limit's state.
 func (r *record) describeAhead(to *engine.State, now int64) {
-	if a := r.appointments; a != nil && a.begun < len(a.list.Entries) {
+	if a := r.appointments; a.begun < len(a.list.Entries) {
 		to.Ahead, to.LastAhead = a.ahead(), span(a.list.Newest()-now)
 	}
 }

@@ -348,10 +348,15 @@ func (c *claim) answer(full bool, d *engine.Result) {
 		s, to := &records[i], &req.States[i]
 		*to = s.limit.described
 		to.Used, to.Remaining, to.RetryAfter = s.state.Used, s.remaining(), span(s.wait)
-		next, reset := s.nextAfter(now), s.resetAfter(now)
+		next, reset := int64(0), int64(0)
+		if s.appointments != nil {
+			next, reset = s.nextAfter(now), s.resetAfter(now)
+			s.describeAhead(to, now)
+		} else {
+			next, reset = s.h.Next(s.arena, s.rule, &s.state, now), s.h.Reset(s.rule, &s.state, now)
+		}
 		to.NextAfter, to.ResetAfter = span(max(next, s.blocked)), span(max(reset, s.blocked))
 		to.MinIntervalAfter, to.Blocked = span(s.state.IntervalWait(s.rule, now)), span(s.blocked)
-		s.describeAhead(to, now)
 	}
 }
 
