@@ -186,6 +186,7 @@ func TestCallersDoNotBlockEachOther(t *testing.T) {
 			l := m.on(p)
 			callers.Go(func() {
 				var place DumpPlace
+				starts := map[int]int64{}
 				for range race.Fewer(2000) {
 					values := []string{fmt.Sprint(r.IntN(20)), fmt.Sprint(r.IntN(40))}
 					if r.IntN(3) == 0 {
@@ -214,7 +215,9 @@ func TestCallersDoNotBlockEachOther(t *testing.T) {
 						l.At(time.Now().Add(-time.Duration(r.IntN(3000)) * time.Millisecond)).Allow(k)
 					case 9:
 						actOnState(r, l)
-					case 10:
+					case 10, 11, 12:
+						actAhead(r, l, starts)
+					case 13:
 						m.makeRoom(r.Uint64(), moment{}, m.reclaimed.Load())
 					default:
 						l.Allow(k)

@@ -144,8 +144,9 @@ func (x *Ahead) Opened(h *History, r *Rule, i int) int64 {
 // Begin takes the units of an appointment that has begun at t from a bucket. At most so many are
 // missing afterwards, unless more were missing before (R16).
 func (h *History) Begin(f *Refill, t, n, most int64) {
-	h.Last = max(h.Last, t)
-	h.takeAtMost(f, t, min(n, most), most)
+	last := max(h.Last, t)
+	h.Take(&Rule{Max: most, Rate: h.Rate(), Refill: f}, t, min(n, most), true)
+	h.Last = last
 }
 
 // BeginAll takes the units of the entries i … j-1 from a bucket, each at its instant.

@@ -112,28 +112,18 @@ func (h *History) Missing(f *Refill, now int64) int64 {
 func (h *History) Take(r *Rule, now, n int64, floor bool) {
 	h.setRate(r.Rate)
 	h.Last = now
-	most := Forever
-	if floor {
-		most = r.Max
-	}
-	h.takeAtMost(r.Refill, now, n, most)
-}
-
-// takeAtMost takes n units at now, after which at most so many are missing, unless more were missing
-// before.
-func (h *History) takeAtMost(f *Refill, now, n, most int64) {
 	l := h.log()
 	now = max(now, l.front)
 	micros, rest := h.missing(now)
 	if micros|rest == 0 {
 		l.front = now
 	}
-	add, part := f.Time(n)
-	add, part = f.carry(add+micros, part+rest)
-	if most != Forever {
-		longest, maxPart := f.Time(most)
-		if later(add, part, longest, maxPart) {
-			add, part = longest, maxPart
+	add, part := r.Refill.Time(n)
+	add, part = r.Refill.carry(add+micros, part+rest)
+	if floor {
+		most, maxPart := r.Refill.Time(r.Max)
+		if later(add, part, most, maxPart) {
+			add, part = most, maxPart
 			if later(micros, rest, add, part) {
 				add, part = micros, rest
 			}

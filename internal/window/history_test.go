@@ -237,6 +237,87 @@ func (x *player) try(e Add) bool {
 	return true
 }
 
+// later returns a few instants up to now that rise, with units.
+func (x *player) later() (all []Entry) {
+	at := x.p.last
+	for range x.r.IntN(4) * x.r.IntN(4) {
+		if at = at + 1 + x.r.Int64N(1+(x.now-max(at, x.now-x.rule.Window))/4); at > x.now {
+			return all
+		}
+		all = append(all, Entry{at, x.units()})
+	}
+	return all
+}
+
+// recordAll records several entries in one step, as appointments that have begun and an entry of
+// now, and perhaps none. While the budget is full it changes nothing.
+func (x *player) recordAll() {
+	x.t.Helper()
+	cutoff := x.rule.Cutoff(x.now)
+	all, newest, sum := x.later(), x.h.End(), x.p.used(cutoff)
+	if x.r.IntN(3) > 0 {
+		all = append(all, Entry{x.now, x.units()})
+	}
+	var adds []Add
+	for _, e := range all {
+		if newest = x.rule.EndBehind(newest, e.End); newest > cutoff {
+			adds = append(adds, Add{End: newest, Now: e.End, Units: e.Units, Narrow: x.rule.Narrow})
+			sum += e.Units
+		}
+	}
+	if sum > MaxUnits {
+		return
+	}
+	before := x.h.form()
+	x.budget.full = x.r.IntN(4) == 0
+	ok := x.h.GrowFor(x.arena, adds, cutoff, x.rule.Narrow)
+	refused := x.budget.full
+	x.budget.full = false
+	x.compareEntries()
+	if !ok && !refused {
+		x.t.Fatalf("%s: no room for %d entries", x.where, len(adds))
+	}
+	if !ok {
+		return
+	}
+	x.seen[fmt.Sprint(before, " gets several as ", x.h.form())]++
+	x.h.RecordAll(x.arena, adds, cutoff, x.now)
+	x.p.prune(cutoff)
+	for _, e := range adds {
+		x.p.add(e.End, x.now, e.Units)
+	}
+	x.p.last = x.now
+}
+
+// moveLast moves the newest attempt, and keeps entries that no longer count.
+func (x *player) moveLast() {
+	x.t.Helper()
+	x.now += x.r.Int64N(1 << x.r.IntN(45))
+	c, own := x.h.Clone(x.arena)
+	if !c.MoveLast(own, x.now) {
+		x.t.Fatalf("%s: no room in an arena of its own", x.where)
+	}
+	x.p.last = x.now
+	x.seen[fmt.Sprint(x.h.form(), " moves as ", c.form())]++
+	x.replaceBy(c, own)
+}
+
+// append adds entries behind all others, as a refund does with appointments that have begun.
+func (x *player) append() {
+	x.t.Helper()
+	more := x.later()
+	if len(more) == 0 || x.p.total()+more[0].Units > MaxUnits {
+		return
+	}
+	more = more[:1]
+	more[0].End = x.rule.EndBehind(x.h.End(), more[0].End)
+	x.p.last = max(x.p.last, x.now)
+	x.p.add(more[0].End, x.p.last, more[0].Units)
+	c, own := x.h.Clone(x.arena)
+	c.Append(own, more, x.p.last)
+	x.replaceBy(c, own)
+}
+
 // refund takes units back, mostly from an entry that exists: the first, the last or another.
 func (x *player) refund() {
 	x.t.Helper()
@@ -336,6 +417,12 @@ func (x *player) step() {
 		op = x.r.IntN(82)
 	}
 	switch {
+	case op < 8:
+		x.recordAll()
+	case op == 8 && !x.calm:
+		x.moveLast()
+	case op == 9 && !x.calm:
+		x.append()
 	case op < 80:
 		x.record(x.units())
 	case op < 90 && len(x.p.entries) > 0:
@@ -531,6 +618,9 @@ func TestHistoryIsAList(t *testing.T) {
 		"narrow in its run begins again as narrow", "narrow in its run begins again as packed", "narrow in its run begins again as wide",
 		"packed in its run begins again as narrow", "packed in its run begins again as packed", "packed in its run begins again as wide",
 		"wide in its run begins again as narrow", "wide in its run begins again as packed", "wide in its run begins again as wide",
+		"narrow gets several as narrow", "narrow gets several as packed", "narrow gets several as wide",
+		"packed gets several as packed", "packed gets several as wide", "wide gets several as wide",
+		"narrow moves as narrow", "narrow moves as packed", "packed moves as packed", "wide moves as wide",
 		"another drop", "refused", "TryRecord in a history that was narrow", "TryRecord in a history that was packed", "TryRecord in a history that was wide", "TryRecord leaves it to others",
 	} {
 		if seen[want] == 0 && !race.Enabled {

@@ -1,0 +1,152 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
+	"github.com/weirlimit/weir/internal/testkit/must"
+)
+
+// wait requests n units of a key and waits for up to an hour.
+func (l *limiter) wait(k engine.Key, n int64) (engine.Result, error) {
+	return l.do(k, engine.Call{N: n, MaxWait: time.Hour.Microseconds()})
+}
+
+var noon = time.UnixMicro(1_700_000_000_000_000)
+
+// TestManyWaiters: 10,000 waiting callers of one key get the instants at which units leave, one after
+// the other, in little memory, and all of it is given back (R18).
+func TestManyWaiters(t *testing.T) {
+	const waiters, most = 10_000, 10
+	for kind := engine.KindRolling; kind < engine.KindConcurrency; kind++ {
+		l := newLimiter(policy{Name: "p", Limits: []limit{{Name: "l", Kind: kind, Max: most, Window: time.Second, By: []string{"user"}}}})
+		now, newest := noon, noon
+		for i := range waiters {
+			now = now.Add(time.Millisecond)
+			d := granted(l.At(now).wait(K("a"), 1))(t)
+			start := d.At.Add(d.StartAfter)
+			if start.Before(newest) || i < most && start != now {
+				t.Fatalf("%v, caller %d: it starts at %v, and the one before at %v", kind, i, start.Sub(noon), newest.Sub(noon))
+			}
+			newest = start
+		}
+		// Ten units a second, and fixed windows give all of theirs at the beginning.
+		if took := newest.Sub(noon); took < waiters/most*time.Second-2*time.Second || took > waiters/most*time.Second {
+			t.Errorf("%v: the last one starts after %v", kind, took)
+		}
+		if bytes := l.memory.Bytes(); bytes > 32*waiters {
+			t.Errorf("%v: %d appointments take %d bytes", kind, waiters, bytes)
+		}
+		checkWhole(t, l.memory)
+		granted(l.At(newest.Add(time.Hour)).Allow(K("a")))(t)
+		checkWhole(t, l.memory)
+		checkEmptied(t, l.memory)
+	}
+}
+
+// TestAppointmentWithoutRoom: at a cap on bytes an appointment of a known or a new key is ErrFull,
+// and no limit has changed; a denial is answered, and a cancel needs no room (R13, R18).
+func TestAppointmentWithoutRoom(t *testing.T) {
+	m := New(Options{MaxBytes: 1 << 18})
+	p := limits(2)
+	p.Limits[0].Max, p.Limits[1].By = 2, nil
+	l := m.on(p)
+	granted(l.At(noon).AllowN(K("known"), 2))(t)
+	first := granted(l.At(noon).wait(K("known"), 2))(t)
+	for size := 1 << 12; size > 0; size /= 2 { // until not a byte is left
+		for m.table.Take(size) {
+		}
+	}
+	before := content(m)
+	rejected := 0
+	for i := range 2000 {
+		k := K("known")
+		if i%2 == 1 {
+			k = K(fmt.Sprint("new", i))
+		}
+		_, err := l.At(noon).wait(k, 2)
+		if err == nil {
+			before = content(m) // a list or a shard had room
+			continue
+		}
+		rejected++
+		if !errors.Is(err, engine.ErrFull) {
+			t.Fatalf("call %d: got %v, want ErrFull", i, err)
+		}
+		compareContent(t, "an appointment without room", content(m), before)
+	}
+	if rejected < 1900 {
+		t.Errorf("%d of 2000 calls were rejected", rejected)
+	}
+	if d, err := l.At(noon).Allow(K("known")); err != nil || d.Allowed {
+		t.Errorf("a denial at the cap: %+v, %v", d, err)
+	}
+	got, err := l.At(noon).Refund(K("known"), first.At.Add(first.StartAfter), 2)
+	assert.Equal(t, fmt.Sprint(got, err), "2 <nil>", "a cancel at the cap")
+	checkWhole(t, m)
+}
+
+// TestAppointmentsAreKept: a history is kept until its last appointment no longer counts, also after
+// a cancel of a later one, and for an unknown key all is forgotten then (R13, R18).
+func TestAppointmentsAreKept(t *testing.T) {
+	for kind := engine.KindRolling; kind < engine.KindConcurrency; kind++ {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimiter(policy{Name: "p", Limits: []limit{{Name: "l", Kind: kind, Max: 1, Window: time.Minute, By: []string{"user"}}}})
+			granted(l.Allow(K("a")))(t)
+			granted(l.wait(K("a"), 1))(t)
+			last := granted(l.wait(K("a"), 1))(t)
+			cancelled := granted(l.wait(K("a"), 1))(t)
+			must.Get(l.Refund(K("a"), cancelled.At.Add(cancelled.StartAfter), 1))(t)
+			until := last.At.Add(last.StartAfter).Add(time.Minute)
+			for _, c := range []struct {
+				after time.Duration
+				want  int
+			}{{-2 * time.Second, 1}, {2 * time.Second, 0}} {
+				time.Sleep(time.Until(until.Add(c.after)))
+				l.memory.Sweep()
+				assert.Equal(t, l.memory.Len(), c.want, "%v: histories %v after the last appointment has left", kind, c.after)
+			}
+			assert.Equal(t, l.memory.Bytes(), 0, "bytes at the end")
+		})
+	}
+}
+
+// TestDenialsBesidePassedAppointments: denials and peeks count appointments that have begun, and
+// leave the work to the next grant (R4, R18).
+func TestDenialsBesidePassedAppointments(t *testing.T) {
+	l := newLimiter(perUser(2, time.Minute))
+	granted(l.At(noon).AllowN(K("a"), 2))(t)
+	granted(l.At(noon.Add(time.Second)).wait(K("a"), 2))(t)
+	before := content(l.memory)
+	later := l.At(noon.Add(90 * time.Second))
+	for range 3 {
+		d := must.Get(later.Allow(K("a")))(t)
+		if d.Allowed || d.RetryAfter != 30*time.Second || d.Remaining != 0 {
+			t.Errorf("an attempt half a minute after the start: %+v", d)
+		}
+	}
+	n := must.Get(later.Count(K("a"), 0, 30*time.Second))(t)
+	assert.Equal(t, n, 0, "units in the half minute after the start")
+	n = must.Get(later.Count(K("a"), 0, 30*time.Second+time.Microsecond))(t)
+	assert.Equal(t, n, 2, "units since the start")
+	compareContent(t, "denials", content(l.memory), before)
+}
+
+// TestReplayHasTheRestOfAWait: a repeated attempt gets the rest of its wait, and at most the whole
+// (R15, R18).
+func TestReplayHasTheRestOfAWait(t *testing.T) {
+	l := newLimiter(perUser(1, time.Minute))
+	granted(l.At(noon).Allow(K("a")))(t)
+	for _, c := range []struct{ after, want time.Duration }{
+		{10 * time.Second, 50 * time.Second}, {20 * time.Second, 40 * time.Second},
+		{5 * time.Second, 50 * time.Second}, {60 * time.Second, 0}, {90 * time.Second, 0},
+	} {
+		d := granted(l.At(noon.Add(c.after)).do(K("a"), engine.Call{N: 1, ID: "id", MaxWait: time.Hour.Microseconds()}))(t)
+		assert.Equal(t, d.StartAfter, c.want, "StartAfter after %v", c.after)
+	}
+}
