@@ -47,6 +47,9 @@ func (g *randomHistory) observe(s step, a answer) {
 	if (s.op == opSettle || s.op == opExtend) && s.writes(g.policy.mode, a) {
 		g.recorded(limits, g.at(a.decision))
 	}
+	if s.op == opRefund && a.units > 0 {
+		g.newest = max(g.newest, s.at) // a cancel, or appointments that have begun, move it (R18)
+	}
 	if s.op == opRefund && s.id != "" && a.units > 0 {
 		g.remember(s, s.at)
 		g.announce(g.newest + g.longest()) // the instant of the refund, if R2 moved it forward
