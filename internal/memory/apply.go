@@ -203,45 +203,46 @@ func (m *Memory) applyTo(slot *keytable.Slot, a *window.Arena, c *Change) bool {
 // applyAhead changes the appointments of a slot, or reports false if there is no room.
 func (m *Memory) applyAhead(s *keytable.Shard, slot *keytable.Slot, key keytable.Key, c *Change) bool {
 	list := s.Ahead(slot)
-	switch {
-	case list == nil:
-	case c.Kind == Refund || c.Kind == Remove:
-		return true
-	case c.Kind == Replace && c.End == 0:
-		list.Drop(len(list.Entries))
-	default:
-		list.Forget()
-		list.Drop(list.Begun(c.At))
+	var booked []Entry
+	switch c.Kind {
+	case Replace:
+		booked = c.Ahead
+	case Book:
+		booked = []Entry{{End: c.Start, Units: c.Units}}
 	}
-	switch {
-	case c.Kind == Replace && len(c.Ahead) > 0:
-		if list != nil {
-			list.Drop(len(list.Entries))
-		}
-		for _, e := range c.Ahead {
-			if list = s.ReserveAhead(&m.table, slot); list == nil {
-				return false
-			}
-			list.Book(e.End, e.Units)
-		}
-	case c.Kind == Book:
+	changes := list != nil && c.Kind != Refund && c.Kind != Remove
+	if !changes && len(booked) == 0 {
+		return true
+	}
+	if list != nil {
+		list.Forget()
+		list.Drop(list.Begun(c.lastBegun()))
+	}
+	for _, e := range booked {
 		if list = s.ReserveAhead(&m.table, slot); list == nil {
 			return false
 		}
-		list.Book(c.Start, c.Units)
-	case c.Kind == Cancel && list != nil:
+		list.Book(e.End, e.Units)
+	}
+	if c.Kind == Cancel {
 		if i, found := list.Find(c.Start); found {
 			list.Cancel(i, c.Units)
 		}
-	case list == nil:
-		return true
 	}
-	if list != nil && c.End != 0 && c.Kind != Append {
+	if c.End != 0 && c.Kind != Append {
 		list.Until = c.End
 	}
 	block := s.BlockOf(key, textOf(c.Key))
 	slot.SetBlocked(s.KeepAhead(&m.table, slot) || block != nil)
 	return true
+}
+
+// lastBegun returns the instant up to which the change removes appointments.
+func (c *Change) lastBegun() int64 {
+	if c.Kind == Replace && (c.End == 0 || len(c.Ahead) > 0) {
+		return engine.MaxInstant // it has all that are left
+	}
+	return c.At
 }
 
 // applyOperation remembers an operation, in the place of another one of its name.

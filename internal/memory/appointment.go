@@ -122,7 +122,7 @@ func (r *record) queue() window.Queue {
 func (r *record) countBegun(cutoff int64) (units int64) {
 	a, newest := r.appointments, r.h.End()
 	for _, e := range a.list.Entries[:a.begun] {
-		if newest = r.limit.at(e.End).EndBehind(newest, e.End); newest > cutoff {
+		if newest = r.endBehind(newest, e.End); newest > cutoff {
 			units += e.Units
 		}
 	}
@@ -232,17 +232,30 @@ func (m *Memory) prepareAhead(c *claim, r *record) bool {
 		return true
 	}
 	newest := r.h.End()
-	if a.adds = a.adds[:0]; !a.copied {
-		for i, e := range a.list.Entries[:a.begun] {
-			if newest = r.limit.at(e.End).EndBehind(newest, e.End); i >= a.from {
-				a.adds = append(a.adds, window.Add{End: newest, Now: e.End, Units: e.Units, Narrow: r.rule.Narrow})
-			}
+	for i, e := range a.list.Entries[:a.begun] {
+		if newest = r.endBehind(newest, e.End); i >= a.from {
+			a.add(r, newest, e)
 		}
 	}
-	if r.rule = r.limit.at(c.now); c.start == 0 {
-		a.adds = append(a.adds, window.Add{End: r.rule.EndBehind(newest, c.now), Now: c.now, Units: r.entry.Units, Narrow: r.rule.Narrow})
+	if c.start == 0 {
+		a.add(r, r.endBehind(newest, c.now), window.Entry{End: c.now, Units: r.entry.Units})
 	}
 	return r.h.GrowFor(r.arena, a.adds, r.rule.Cutoff(c.now), r.rule.Narrow)
+}
+
+// add adds an entry of an instant, e.End, that will be recorded with another end.
+func (a *appointments) add(r *record, end int64, e window.Entry) {
+	a.adds = append(a.adds, window.Add{
+		End:    end,
+		Now:    e.End,
+		Units:  e.Units,
+		Narrow: r.rule.Narrow,
+	})
+}
+
+// endBehind returns the end of units that are recorded at an instant, behind a newest end.
+func (r *record) endBehind(newest, at int64) int64 {
+	return r.limit.at(at).EndBehind(newest, at)
 }
 
 // undoAhead removes a list that prepareAhead has made.
@@ -289,7 +302,8 @@ func (m *Memory) recordAhead(c *claim, r *record, denied bool) {
 // drop removes the appointments that the history has as entries.
 func (a *appointments) drop() {
 	a.list.Drop(a.begun)
-	a.begun, a.from, a.copied = 0, 0, false
+	a.begun, a.from = 0, 0
+	a.copied = false
 }
 
 // keepAhead finds out for how long the appointments of a record count, or removes an empty list. An
@@ -315,7 +329,8 @@ func (a *appointments) measureAll() { a.from, a.units = 0, a.list.Units }
 
 // markBeside sets the flag of a slot with a block or appointments.
 func (r *record) markBeside() {
-	r.slot.SetBlocked(r.block != nil || r.appointments != nil && len(r.appointments.list.Entries) > 0)
+	waits := r.appointments != nil && len(r.appointments.list.Entries) > 0
+	r.slot.SetBlocked(r.block != nil || waits)
 }
 
 // mustCopy reports whether a refund needs copies of all histories: it changes a history with
@@ -338,7 +353,7 @@ func (r *record) copyBegun() {
 	}
 	newest, more := r.h.End(), []window.Entry(nil)
 	for _, e := range a.list.Entries[:a.begun] {
-		newest = r.limit.at(e.End).EndBehind(newest, e.End)
+		newest = r.endBehind(newest, e.End)
 		more = append(more, window.Entry{End: newest, Units: e.Units})
 	}
 	r.h.Append(r.arena, more, max(r.h.Last, a.list.Entries[a.begun-1].End))
@@ -361,7 +376,8 @@ func (r *record) cancel(at, n, now int64, whole bool) (took int64, isAhead bool)
 	}
 	took = min(r.limit.units(n), a.list.Entries[i].Units)
 	if took > 0 {
-		a.place, a.cancelled, a.cancelledAt = i, took, at
+		a.place, a.cancelledAt = i, at
+		a.cancelled = took
 		r.h.MoveLast(r.arena, now)
 	}
 	return took, true

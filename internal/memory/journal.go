@@ -185,12 +185,13 @@ func (r *report) recordedAhead(s *record, mode engine.Mode) {
 	}
 	if a.booked > 0 {
 		c := r.add(Book, s.limit, s.text)
-		c.Start, c.Units, c.End = a.start, a.booked, a.list.Until
-		c.Cutoff = s.rule.Cutoff(r.now)
+		c.Start, c.Units = a.start, a.booked
+		c.End, c.Cutoff = a.list.Until, s.rule.Cutoff(r.now)
 	}
 	if a.cancelled > 0 {
 		c := r.add(Cancel, s.limit, s.text)
-		c.Start, c.Units, c.End = a.cancelledAt, a.cancelled, a.list.Until
+		c.Start, c.Units = a.cancelledAt, a.cancelled
+		c.End = a.list.Until
 	}
 }
 

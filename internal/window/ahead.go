@@ -202,10 +202,12 @@ type Queue struct {
 // appointment.
 func (q *Queue) Wait(now, room int64) int64 {
 	x := q.List
-	if final := x.Final(q.Bucket, q.Refill, q.From, q.Most, q.Keeps); len(x.Entries) > q.From && final.Missing(q.Refill, x.Newest()) > room {
+	final := x.Final(q.Bucket, q.Refill, q.From, q.Most, q.Keeps)
+	if len(x.Entries) > q.From && final.Missing(q.Refill, x.Newest()) > room {
 		return final.until(q.Refill, now, room)
 	}
-	b, at, ahead := *q.Bucket, now, x.Sum(q.From, len(x.Entries))
+	b, at := *q.Bucket, now
+	ahead := x.Sum(q.From, len(x.Entries))
 	for i := q.From; ; i++ {
 		if free := room - ahead; free >= 0 {
 			t := at
@@ -247,7 +249,8 @@ func (q *Queue) Full() int64 {
 func (h *History) GrowFor(a *Arena, adds []Add, cutoff int64, fits bool) bool {
 	old := h.entries(a)
 	_, drop := h.Used(a, cutoff)
-	n, f, units := old.n-drop+len(adds), old.form, int64(0)
+	n, f := old.n-drop+len(adds), old.form
+	units := int64(0)
 	for i := range adds {
 		units += adds[i].Units
 		fits = fits && adds[i].Units == 1 && adds[i].Narrow
@@ -258,19 +261,23 @@ func (h *History) GrowFor(a *Arena, adds []Add, cutoff int64, fits bool) bool {
 	if f == packed && (units > packedUnits || old.mostUnits()+units > packedUnits) {
 		f = wide
 	}
-	hasRoom := len(adds) == 0
-	switch {
-	case h.run == 0:
-		hasRoom = hasRoom || f == narrow && n <= inlineStamps
-	case f == narrow:
-		hasRoom = hasRoom || n <= h.run.words()+1
-	default:
-		hasRoom = hasRoom || n <= old.size()
-	}
-	if f == old.form && hasRoom {
+	if f == old.form && (len(adds) == 0 || n <= old.most()) {
 		return true
 	}
 	return h.rebuild(a, f, max(2, old.n+len(adds))) // a run has room for an entry in each form
+}
+
+// most is the most entries for which RecordAll has room. A log needs a run for that.
+func (r *entries) most() int {
+	switch {
+	case r.form == narrow && r.words == nil:
+		return inlineStamps
+	case r.words == nil:
+		return 0
+	case r.form == narrow:
+		return len(r.words) + 1
+	}
+	return r.size()
 }
 
 // RecordAll drops the entries that no longer count at a cutoff, adds some in their order, and moves
