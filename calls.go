@@ -44,6 +44,9 @@ func (c *Call) Do(ctx context.Context) (Decision, error) {
 		return c.Decision, c.Err
 	}
 	c.Decision = answer(&p)
+	if c.Op == engine.Refund && c.Decision.Granted > 0 {
+		c.Limiter.releaseHolds(&c.Key)
+	}
 	return c.Decision, nil
 }
 

@@ -10,12 +10,13 @@ import (
 )
 
 // Decision is the result of an attempt, a peek or a record. Durations are whole microseconds or
-// [Never]. The zero Decision allows nothing. Its fields are those of engine.Result, so that the
+// [Never], counted from At. The zero Decision allows nothing. Only a request with a MaxWait can get
+// a StartAfter; its units count from At on. Its fields are those of engine.Result, so that the
 // engine in memory fills it in place.
 type Decision struct {
 	Allowed    bool          // the caller may proceed (in mode Partial with Granted units)
 	Granted    int64         // units recorded and allowed; for a peek, units that would be; of a refund, units taken back
-	Remaining  int64         // least room over all limits after this attempt; below 0 after Record or a lowered Max
+	Remaining  int64         // least room over all limits after this attempt; below 0 after Record, a lowered Max, or by units ahead (R18)
 	StartAfter time.Duration // wait from At until the use of the granted units may begin (R18); 0 = now
 	RetryAfter time.Duration // least wait until the same attempt would be granted in full; 0 = now; Never (R8)
 	ResetAfter time.Duration // time until no unit counts and no block runs
@@ -68,6 +69,10 @@ func (d *Decision) sentence() string {
 		return "no decision"
 	case d.Allowed && d.Blocked > 0: // a record, which no block denies
 		return fmt.Sprintf("allowed: its key is blocked for %v", d.Blocked)
+	case d.Allowed && d.StartAfter > 0 && d.Remaining < 0: // by the units ahead
+		return fmt.Sprintf("allowed in %v", d.StartAfter)
+	case d.Allowed && d.StartAfter > 0:
+		return fmt.Sprintf("allowed in %v: %d left", d.StartAfter, d.Remaining)
 	case d.Allowed && d.Limit != "":
 		return fmt.Sprintf("allowed %s, cut by limit %q: %s%s", misuse.Units(d.Granted), d.Limit, d.use(), d.wait())
 	case d.Allowed && d.Degraded && d.ResetAfter == 0: // the room is unknown

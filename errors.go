@@ -68,7 +68,7 @@ func (e *PolicyError) Unwrap() error { return ErrInput }
 
 // WaitError is returned by Wait and WaitN when they stop waiting.
 type WaitError struct {
-	Decision Decision // the last one; the zero Decision if there was none
+	Decision Decision // the last one; the zero Decision if there was none; allowed if its units were given back
 	N        int64    // units that were waited for
 	Cause    error    // ErrNever, ErrDeadline or the context's error
 }
@@ -80,6 +80,8 @@ func (e *WaitError) Error() string {
 		return fmt.Sprintf("weir: gave up waiting: %v", e.Cause)
 	case errors.Is(e.Cause, ErrNever):
 		return e.never()
+	case e.Decision.Allowed: // its turn would have come
+		return fmt.Sprintf("weir: gave up waiting for %v: %v", e.Decision.StartAfter, e.Cause)
 	}
 	return fmt.Sprintf("%v (needs %v more, limit %q)", e.Cause, e.Decision.RetryAfter, e.Decision.Limit)
 }

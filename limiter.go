@@ -1,7 +1,6 @@
 package weir
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -418,68 +417,6 @@ func (l *Limiter) do(ctx context.Context, c *engine.Call) {
 	}
 }
 
-// Wait is WaitN(ctx, key, 1).
-func (l *Limiter) Wait(ctx context.Context, key Key) (Decision, error) {
-	return l.WaitN(ctx, key, 1)
-}
-
-// WaitN blocks until n units are granted in full, in mode Partial too. It returns a
-// *WaitError immediately, with nothing recorded, if the attempt can never be granted or the
-// announced wait outlasts ctx's deadline. It stops when ctx is done. Callers are served
-// in no particular order. Under a concurrency limit the announced wait lasts until a
-// hold ends by time: WaitN does not notice that another caller ends its hold sooner. It waits for
-// the end of a block too, and its denied attempts begin one (R20).
-func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error) {
-	if err := l.check(&key, n); err != nil {
-		return Decision{}, err
-	}
-	if l.fixed {
-		return Decision{}, errFixed
-	}
-	if ctx == nil {
-		return Decision{}, misuse.ErrNoContext
-	}
-	if err := ctx.Err(); err != nil {
-		return Decision{}, &WaitError{Cause: err, N: n}
-	}
-	for {
-		d, err := l.tryWhole(ctx, &key, n)
-		if err != nil || d.Allowed {
-			return d, err
-		}
-		if d.RetryAfter == Never {
-			return d, &WaitError{Decision: d, Cause: ErrNever, N: n}
-		}
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d.RetryAfter {
-			return d, &WaitError{Decision: d, Cause: ErrDeadline, N: n}
-		}
-		wait := cmp.Or(d.RetryAfter, time.Millisecond) // a fallback denied with an unknown wait: do not spin
-		pause, cancel := context.WithTimeout(ctx, wait)
-		<-pause.Done()
-		cancel()
-		if err := ctx.Err(); err != nil {
-			return d, &WaitError{Decision: d, Cause: err, N: n}
-		}
-	}
-}
-
-var errFixed = engine.Input("instant", "a wait or a reservation begins now; call the Limiter itself, without an instant")
-
-// tryWhole attempts n units, all or none. In CountDenied it peeks first, because a denied
-// attempt would delay the next one.
-func (l *Limiter) tryWhole(ctx context.Context, key *Key, n int64) (Decision, error) {
-	c := engine.Call{Rules: l.whole, Key: *key, N: n, Outage: l.outage}
-	if l.rules.Mode == CountDenied {
-		c.Op = engine.Peek
-		if l.do(ctx, &c); c.Err != nil || !c.Result.Allowed {
-			return answer(&c), c.Err
-		}
-		c.Op, c.Result = engine.Attempt, engine.Result{}
-	}
-	l.do(ctx, &c)
-	return answer(&c), c.Err
-}
-
 // Request is one attempt with its options. Request{N: 1} attempts one unit now.
 type Request struct {
 	N      int64        // units, 1 … MaxUnits; 0 is an InputError, because Peek charges nothing
@@ -531,7 +468,6 @@ func (r *Request) setMaxWait(c *engine.Call) error {
 	if wait == Never {
 		wait = MaxWindow
 	}
-	isHold := func(l engine.Limit) bool { return l.Kind == KindConcurrency }
 	switch {
 	case wait < 0 || wait > MaxWindow:
 		return engine.Input("wait", "MaxWait is %v; use 0 to %v, or Never", r.MaxWait, MaxWindow)
@@ -539,7 +475,7 @@ func (r *Request) setMaxWait(c *engine.Call) error {
 		return engine.Input("wait", "MaxWait is for attempts; leave it out of other operations")
 	case c.Rules.Mode == CountDenied:
 		return engine.Input("wait", "policy %q counts denied attempts, so none of them can wait; leave MaxWait out", c.Rules.Name)
-	case slices.ContainsFunc(c.Rules.Limits, isHold):
+	case hasHold(c.Rules):
 		return engine.Input("wait", "policy %q has a concurrency limit, and nobody knows when its units are released; leave MaxWait out", c.Rules.Name)
 	}
 	c.MaxWait = wait.Microseconds()

@@ -306,6 +306,9 @@ func (r *Reservation) call(ctx context.Context, c *engine.Call) error {
 		return c.Err
 	}
 	r.keep(*c.Reservation)
+	if c.Op == engine.Settle {
+		l.releaseHolds(&r.key)
+	}
 	return nil
 }
 
