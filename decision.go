@@ -17,7 +17,7 @@ type Decision struct {
 	Allowed    bool          // the caller may proceed (in mode Partial with Granted units)
 	Granted    int64         // units recorded and allowed; for a peek, units that would be; of a refund, units taken back
 	Remaining  int64         // least room over all limits after this attempt; below 0 after Record, a lowered Max, or by units ahead (R18)
-	StartAfter time.Duration // wait from At until the use of the granted units may begin (R18); 0 = now
+	StartAfter time.Duration // wait from At until the use of the granted units may begin (R18), of a replay from now; 0 = now
 	RetryAfter time.Duration // least wait until the same attempt would be granted in full; 0 = now; Never (R8)
 	ResetAfter time.Duration // time until no unit counts and no block runs
 	Blocked    time.Duration // rest of the longest block that runs after the decision (R20); 0 = none runs

@@ -431,9 +431,12 @@ type Request struct {
 
 	// MaxWait is the longest time for which the caller may wait, 0 … 400 days, rounded down to a
 	// microsecond; Never stands for 400 days. An attempt that does not fit now is granted if it fits
-	// within MaxWait, and its use begins Decision.StartAfter after Decision.At (R18). It is an
-	// InputError in mode CountDenied, under a concurrency limit, in calls that are decided together,
-	// and with another operation than an attempt.
+	// in full within MaxWait, and its use begins Decision.StartAfter after Decision.At (R18). The
+	// call does not block: sleep for StartAfter, or use Wait. A refund at the instant at which the use
+	// begins, before it, takes back everything, also a Cost. 0 does not wait.
+	//
+	// It is an InputError in mode CountDenied, under a concurrency limit, in calls that are decided
+	// together, and with another operation than an attempt.
 	MaxWait time.Duration
 }
 

@@ -30,7 +30,8 @@ import (
 //     them in a copy.
 //   - Bad input: a limiter rejects it without a call. In a Do of several calls, one that comes
 //     with an Err is neither decided nor reported.
-//   - Steps: a call is one step of the engine. [Limiter.Wait] takes one for each attempt, and each
+//   - Steps: a call is one step of the engine. [Limiter.Wait] takes one, with a MaxWait, and an
+//     engine.Refund if its caller gives up; its Result has the StartAfter. The sleep is no call. Each
 //     method of a [Reservation] takes one: engine.Settle or engine.Extend, with the reservation in
 //     ID. The attempt of a reservation has a TTL. [DecideTogether] is one call; the name of
 //     its Rules has the names of all policies, joined by "+".

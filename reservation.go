@@ -24,7 +24,7 @@ import (
 // policy, the key and req.ID. Without an ID a random one is chosen, which nobody can guess. Any
 // limiter of the policy on the same engine can settle it: [Limiter.Reservation].
 //
-// It lives for req.TTL after the decision, rounded up to a microsecond: at most the longest window
+// It lives for req.TTL after the decision or the start, rounded up to a microsecond: at most the longest window
 // of the policy, because after that the grant no longer counts, and by default that window. Under
 // a concurrency limit it lives at least as long as the longest hold. Other values return an
 // [InputError]. The units of an expired reservation stay as granted and leave the windows like any
@@ -34,6 +34,11 @@ import (
 //
 // The engine remembers a reservation for its whole life, and for at least a minute after its
 // settlement. So a short TTL saves memory where the longest window is a day.
+//
+// With req.MaxWait the use of the units, and so the life of the reservation, may begin later: after
+// Decision.StartAfter (R18). Until then the caller sleeps, and Cancel takes back everything, also a
+// Cost. Under a concurrency limit MaxWait is an InputError, because nobody knows when its units are
+// released: try again, after 100 ms or so, or wait with [Limiter.Wait].
 //
 // req is an attempt now: an instant returns an [InputError]. A repeated call with the same ID and
 // units returns the first reservation, whether it is settled or not, and charges nothing. An ID

@@ -205,7 +205,7 @@ type Result struct {
 	Allowed    bool          // the caller may proceed (in mode Partial with Granted units)
 	Granted    int64         // units recorded and allowed; for a peek, that would be; for a Refund or a Settle, taken back; for a Count, counted
 	Remaining  int64         // least room over all limits after this attempt; below 0 after Record or a lowered Max
-	StartAfter time.Duration // wait from At until the use of the granted units may begin; 0 = now (R18)
+	StartAfter time.Duration // wait from At until the use of the granted units may begin, of a replay from now; 0 = now (R18)
 	RetryAfter time.Duration // least wait until the same attempt would be granted in full; 0 = now; Never (R8)
 	ResetAfter time.Duration // time until no unit counts and no block runs
 	Blocked    time.Duration // rest of the longest block that runs after the decision; 0 = none runs

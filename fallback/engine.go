@@ -69,6 +69,10 @@ const (
 //     nothing for them. An attempt that has opened one in the store, and is repeated with its id,
 //     opens a second one here. Reservations of the store wait for the store: their settlement and their
 //     extension return an error in every mode.
+//   - An attempt that may wait (R18) starts now in Allow. Share grants it by its share, ahead if need
+//     be: the appointment is in the memory of this process and holds there, also after the outage. A
+//     refund cancels it there before its start. Appointments of the store are not known, so a
+//     caller that makes one during the outage does not stand behind them.
 //   - No block begins, and those of the store are not known (R20). A probe is a peek.
 //
 // Some errors concern the call and not the store: bad input (R14), ErrOverflow,
@@ -203,9 +207,9 @@ func (f *Engine) Do(ctx context.Context, calls []engine.Call) {
 var errDecided = errors.New("the call was decided without the store")
 
 // decidedHere decides a call about an earlier operation that was decided in this process, and
-// reports whether there is one: a repeated operation of the share, a repeated reservation, and the
-// settlement or extension of one. The store does not know them, and would charge a repetition
-// again. A reset also resets the share.
+// reports whether there is one: a repeated operation of the share, a repeated reservation, the
+// settlement or extension of one, and the refund that cancels an appointment of the share. The store
+// does not know them, and would charge a repetition again. A reset also resets the share.
 func (f *Engine) decidedHere(c *engine.Call) bool {
 	decided := false
 	switch mode := f.modeOf(c); {
@@ -213,7 +217,9 @@ func (f *Engine) decidedHere(c *engine.Call) bool {
 		if mode == Share {
 			f.share.reset(c)
 		}
-	case c.ID == "" || c.Op == engine.Refund:
+	case c.Op == engine.Refund:
+		decided = mode == Share && f.share.cancel(c)
+	case c.ID == "":
 	case c.Op == engine.Settle || c.Op == engine.Extend:
 		decided = f.share.changeReservation(c) || f.open.changeReservation(c)
 	case mode == Share:

@@ -20,6 +20,7 @@ type localShare struct {
 	instances int64
 	shares    rulecache.Cache[*engine.Compiled] // rules with the shares as their limits
 	opened    atomic.Bool                       // it has opened a reservation
+	booked    atomic.Int64                      // no appointment of it is later, in microseconds since 1970
 }
 
 // of returns the rules with the shares as their limits.
@@ -43,6 +44,9 @@ func (s *localShare) decideCall(c *engine.Call) {
 	if c.TTL > 0 && c.Result.Granted > 0 {
 		s.opened.Store(true)
 	}
+	if c.Result.StartAfter > 0 {
+		s.noteStart(c.Result.At.Add(c.Result.StartAfter).UnixMicro())
+	}
 	degrade(c)
 	if !c.Result.Replayed { // a repeated answer fills no states
 		for i := range c.States {
@@ -50,6 +54,34 @@ func (s *localShare) decideCall(c *engine.Call) {
 			unscale(&c.States[i], l, l.Units(c.N))
 		}
 	}
+}
+
+// noteStart notes the instant of an appointment.
+func (s *localShare) noteStart(start int64) {
+	for {
+		latest := s.booked.Load()
+		if start <= latest || s.booked.CompareAndSwap(latest, start) {
+			return
+		}
+	}
+}
+
+// cancel makes a refund that cancels an appointment of the share, and reports whether it is one. A
+// refund of an earlier instant is for the store, and so is that of another appointment.
+func (s *localShare) cancel(c *engine.Call) bool {
+	if c.From > s.booked.Load() || c.From <= instantOf(c).UnixMicro() {
+		return false
+	}
+	whole := c.Rules
+	c.Rules = s.of(whole)
+	s.memory.Decide(c)
+	c.Rules = whole
+	if c.Err != nil || c.Result.Granted == 0 {
+		c.Fail(nil)
+		return false
+	}
+	c.Result.Degraded = true
+	return true
 }
 
 // replay sets the share's earlier answer to the call, and reports whether there is one.

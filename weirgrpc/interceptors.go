@@ -111,7 +111,7 @@ func (l *limit) decide(ctx context.Context, c *Call, units int64) (o *Outcome, h
 		return nil, nil, err
 	}
 	// A client that hangs up must not go free.
-	held, decided, err := l.keys.Attempt(context.WithoutCancel(ctx), values, units, false)
+	held, decided, err := l.keys.Attempt(context.WithoutCancel(ctx), values, weir.Request{N: units}, false)
 	return &Outcome{decided}, held, err
 }
 

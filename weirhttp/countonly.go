@@ -52,7 +52,7 @@ func (m *middleware) handle(
 		if counts {
 			keyby.End(r.Context(), held, m.errorLog, "request", m.keys.Policy())
 		} else {
-			keyby.GiveBack(r.Context(), held, m.errorLog, "request", m.keys.Policy())
+			m.giveBack(r.Context(), held)
 		}
 	}()
 	defer func() {

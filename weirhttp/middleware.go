@@ -26,6 +26,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
@@ -63,6 +64,9 @@ import (
 func Middleware(d weir.Decider, by By, opts ...Option) func(http.Handler) http.Handler {
 	keys := keyby.New("weirhttp: Middleware", d, by, ErrProgram)
 	m := &middleware{keys: keys, config: newConfig(keys.Policy(), opts)}
+	if problem := keys.WaitProblem(); problem != "" && m.maxWait > 0 {
+		panic("weirhttp: Middleware: " + problem)
+	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 	}
@@ -98,6 +102,10 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	switch {
 	case err == nil && o.Decision.Allowed:
 		m.outages.Set(shadowError(o))
+		if !m.awaitStart(r, o, held) {
+			problemdoc.Write(w, http.StatusServiceUnavailable, endedWaiting)
+			return
+		}
 		m.writeFields(w.Header(), o)
 		r = r.WithContext(context.WithValue(r.Context(), contextKey{}, o))
 		m.handle(w, r, next, held)
@@ -113,15 +121,19 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 }
 
-// decideRequest attempts the request's units. held is nil if the policy has no concurrency
-// limit, or nothing was granted.
+// decideRequest attempts the request's units. held is nil if nothing was granted, or nothing is to be
+// settled.
 func (m *middleware) decideRequest(r *http.Request, units int64) (o *Outcome, held *weir.Reservation, err error) {
 	values, err := keyby.Read[*KeyError](&m.keys, func(value ValueFunc) (string, error) { return value(r) })
 	if err != nil {
 		return nil, nil, err
 	}
 	ctx := context.WithoutCancel(r.Context()) // a client that hangs up must not go free
-	held, decided, err := m.keys.Attempt(ctx, values, units, m.countOnly != nil)
+	q := weir.Request{N: units}
+	if m.maxWait > 0 {
+		q.MaxWait = keyby.TimeLeft(r.Context(), m.maxWait)
+	}
+	held, decided, err := m.keys.Attempt(ctx, values, q, m.countOnly != nil || m.maxWait > 0)
 	return &Outcome{decided}, held, err
 }
 
@@ -148,6 +160,7 @@ type config struct {
 	skip          func(*http.Request) bool
 	exempt        []exemption
 	countOnly     func(status int) bool
+	maxWait       time.Duration // 0 = requests are not delayed
 	xRateLimit    bool
 	onDenied      func(http.ResponseWriter, *http.Request, *Outcome)
 	onError       func(http.ResponseWriter, *http.Request, error)

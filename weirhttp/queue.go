@@ -24,6 +24,7 @@ type queue struct {
 // line is the waiting requests with one key.
 type line struct {
 	waiting []*waiter   // in their order; the first one makes attempts
+	booked  []*waiter   // in the order of their attempts; their units are granted from their start on
 	next    *denial     // the answer to the first one; nil = it made no attempt
 	pause   time.Time   // the server's pause lasts until then
 	over    *time.Timer // forgets the line at the end of the pause; nil = no pause so far
@@ -45,6 +46,7 @@ type waiter struct {
 	wake        chan struct{} // holds one signal
 	deadline    time.Time
 	hasDeadline bool
+	start       time.Time // of a booked one, the instant at which it may be sent
 }
 
 func newWaiter(ctx context.Context) *waiter {
@@ -87,12 +89,31 @@ func (q *queue) isFree(key string) bool {
 	return l == nil || len(l.waiting) == 0 && !l.pause.After(time.Now())
 }
 
-// isPaused reports whether a pause holds the requests with the key back.
-func (q *queue) isPaused(key string) bool {
+// book moves a request whose unit is granted out of its line, to be sent after a time. It reports false,
+// and leaves the request where it is, if a pause lasts beyond that.
+func (q *queue) book(key string, w *waiter, startAfter time.Duration) bool {
+	start := time.Now().Add(startAfter)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[key]
-	return l != nil && l.pause.After(time.Now())
+	if l != nil && l.pause.After(start) {
+		return false
+	}
+	if startAfter > 0 {
+		l = q.lineLocked(key)
+		l.removeWaiting(w)
+		w.start = start
+		l.booked = append(l.booked, w)
+	}
+	return true
+}
+
+// untilStart returns the time until a booked request may be sent. isBooked is false if a pause has
+// moved it back into its line.
+func (q *queue) untilStart(key string, w *waiter) (wait time.Duration, isBooked bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return time.Until(w.start), slices.Contains(q.lines[key].booked, w)
 }
 
 // lineLocked returns the line of a key, which may be new.
@@ -111,7 +132,7 @@ func (q *queue) lineLocked(key string) *line {
 // forgetLocked removes the line of a key that nothing needs any more.
 func (q *queue) forgetLocked(key string) {
 	l := q.lines[key]
-	if l == nil || len(l.waiting) > 0 || l.pause.After(time.Now()) {
+	if l == nil || len(l.waiting) > 0 || len(l.booked) > 0 || l.pause.After(time.Now()) {
 		return
 	}
 	if l.over != nil {
@@ -137,12 +158,26 @@ func (q *queue) leave(key string, w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[key]
+	if l == nil {
+		return
+	}
+	l.removeWaiting(w)
+	if at := slices.Index(l.booked, w); at >= 0 {
+		l.booked = slices.Delete(l.booked, at, at+1)
+	}
+	q.forgetLocked(key)
+}
+
+// removeWaiting removes a request from those that wait, and wakes the next one if it was the first.
+func (l *line) removeWaiting(w *waiter) {
 	at := slices.Index(l.waiting, w)
+	if at < 0 {
+		return
+	}
 	l.waiting = slices.Delete(l.waiting, at, at+1)
 	if at == 0 && len(l.waiting) > 0 {
 		l.waiting[0].signal()
 	}
-	q.forgetLocked(key)
 }
 
 // waitTime returns the time for which a request waits before it looks again: 0 if it may attempt
@@ -225,9 +260,28 @@ func (q *queue) pause(key string, d time.Duration) {
 			l.over.Stop()
 		}
 		l.over = time.AfterFunc(d, func() { q.forget(key) })
+		l.unbook(until)
 		l.signalMissing(until)
 	}
 	q.forgetLocked(key)
+}
+
+// unbook moves the booked requests that would be sent before an instant to the head of the line. Their
+// units are given back, and they attempt others.
+func (l *line) unbook(until time.Time) {
+	var moved, kept []*waiter
+	for _, w := range l.booked {
+		if w.start.Before(until) {
+			moved = append(moved, w)
+			w.signal()
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	if len(moved) > 0 {
+		l.next = nil // a denial of another attempt
+	}
+	l.waiting, l.booked = append(moved, l.waiting...), kept
 }
 
 // forget removes the line of a key whose pause is over.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -312,9 +313,17 @@ type passage struct {
 	*transport
 	ctx    context.Context
 	values map[string]string
-	key    string            // made of the values
-	held   *weir.Reservation // the unit that a concurrency limit holds for the request
-	shares bool              // requests with other keys may wait for the end of the hold
+	key    string // made of the values
+
+	granted grant             // the unit of the last attempt that was granted
+	held    *weir.Reservation // the unit that a concurrency limit holds for the request
+	shares  bool              // requests with other keys may wait for the end of the hold
+}
+
+// grant is a granted unit.
+type grant struct {
+	weir.Decision
+	reservation *weir.Reservation // nil if the request is sent uncounted
 }
 
 // readKey reads the key of a request.
@@ -327,22 +336,29 @@ func (p *passage) readKey(r *http.Request) (err error) {
 	return nil
 }
 
-// awaitUnit waits until a unit is granted and the server permits requests with the key.
+// awaitUnit waits until a unit is granted, its use may begin, and the server permits requests with
+// the key.
 func (p *passage) awaitUnit() error {
 	if err := p.ctx.Err(); err != nil {
 		return &weir.WaitError{Cause: err, N: 1}
 	}
 	w := newWaiter(p.ctx)
+	defer p.queue.leave(p.key, w)
 	if p.queue.isFree(p.key) {
-		denied, err := p.attempt()
-		if err != nil || denied == nil {
+		denied, err := p.attempt(w)
+		if err != nil {
 			return err
 		}
-		p.queue.join(p.key, w, denied)
+		if denied == nil {
+			if done, err := p.awaitStart(w); done {
+				return err
+			}
+		} else {
+			p.queue.join(p.key, w, denied)
+		}
 	} else {
 		p.queue.join(p.key, w, nil)
 	}
-	defer p.queue.leave(p.key, w)
 	for {
 		if err := p.ctx.Err(); err != nil {
 			return &weir.WaitError{Decision: p.queue.decision(p.key), Cause: err, N: 1}
@@ -355,11 +371,45 @@ func (p *passage) awaitUnit() error {
 			w.sleep(p.ctx, wait)
 			continue
 		}
-		denied, err := p.attempt()
-		if err != nil || denied == nil {
+		denied, err := p.attempt(w)
+		switch {
+		case err != nil:
+			return err
+		case denied != nil:
+			p.queue.deny(p.key, denied)
+			continue
+		}
+		if done, err := p.awaitStart(w); done {
 			return err
 		}
-		p.queue.deny(p.key, denied)
+	}
+}
+
+// awaitStart waits until the use of the granted unit may begin (R18). done is false if a pause of the
+// server has moved the request back into its line. A unit that is not used is given back.
+func (p *passage) awaitStart(w *waiter) (done bool, err error) {
+	for p.granted.StartAfter > 0 {
+		if err := p.ctx.Err(); err != nil {
+			p.giveBack()
+			return true, &weir.WaitError{Decision: p.granted.Decision, Cause: err, N: 1}
+		}
+		wait, isBooked := p.queue.untilStart(p.key, w)
+		if !isBooked {
+			p.giveBack()
+			return false, nil
+		}
+		if wait <= 0 {
+			break
+		}
+		w.sleep(p.ctx, wait)
+	}
+	return true, nil
+}
+
+// giveBack gives the granted unit back.
+func (p *passage) giveBack() {
+	if p.granted.reservation != nil {
+		keyby.GiveBack(p.ctx, p.granted.reservation, p.log, "request", p.keys.Policy())
 	}
 }
 
@@ -367,52 +417,57 @@ func (p *passage) awaitUnit() error {
 // other processes end theirs without notice.
 const holdPoll = time.Second
 
-// attempt attempts the unit, and gives it back if a pause has begun. denied is nil if the request
-// may be sent, or after an error.
+// attempt attempts the unit, and gives it back if a pause lasts beyond its start. denied is nil if the
+// request may be sent at its start, or after an error.
 //
 // A unit that was kept through the pause would be sent beside those that are granted after it, so
 // together they could break the limit.
-func (p *passage) attempt() (denied *denial, err error) {
-	granted, denied, err := p.decide()
+func (p *passage) attempt(w *waiter) (denied *denial, err error) {
+	denied, err = p.decide()
 	if err != nil || denied != nil {
 		return denied, err
 	}
-	isHeld := !granted.HeldUntil().IsZero() // nothing is held after a settlement
-	if p.queue.isPaused(p.key) {
-		if granted != nil {
-			keyby.GiveBack(p.ctx, granted, p.log, "request", p.keys.Policy())
-		}
+	isHeld := !p.granted.reservation.HeldUntil().IsZero() // nothing is held after a settlement
+	if !p.queue.book(p.key, w, p.granted.StartAfter) {
+		p.giveBack()
 		if isHeld {
 			p.queue.release(p.key, p.shares)
 		}
 		return new(denial), nil // the pause has the time of the next attempt
 	}
 	if isHeld {
-		p.held = granted
+		p.held = p.granted.reservation
 	}
 	return nil, nil
 }
 
-// decide attempts the unit. granted may be nil if the request is sent uncounted. It is a
-// reservation in any case, because only that is rejected by a policy that counts reported units.
-func (p *passage) decide() (granted *weir.Reservation, denied *denial, err error) {
-	if rules := p.limiter.Compiled(); countsDenied(rules) {
-		return nil, nil, p.keys.Fault("policy %q has the mode CountDenied since a reload, "+
+// decide attempts the unit, and sets granted if it may be sent, perhaps uncounted. It is a reservation
+// in any case, because only that is rejected by a policy that counts reported units.
+func (p *passage) decide() (denied *denial, err error) {
+	rules := p.limiter.Compiled()
+	if countsDenied(rules) {
+		return nil, p.keys.Fault("policy %q has the mode CountDenied since a reload, "+
 			"so each try of a waiting request would be charged; use all or nothing", rules.Name)
 	}
+	r := weir.Request{N: 1}
+	if !hasHold(rules) {
+		r.MaxWait = keyby.TimeLeft(p.ctx, weir.MaxWindow)
+	}
 	releases := p.queue.countReleases()
-	granted, o, err := p.keys.Attempt(p.ctx, p.values, 1, true)
+	p.granted = grant{}
+	reservation, o, err := p.keys.Attempt(p.ctx, p.values, r, true)
 	if err != nil {
-		return nil, nil, p.failed(err)
+		return nil, p.failed(err)
 	}
 	p.outages.Set(shadowError(&Outcome{o}))
 	d := o.Decision
 	switch {
 	case d.Allowed:
 		p.shares = sharesHolds(o.Rules)
-		return granted, nil, nil
+		p.granted = grant{d, reservation}
+		return nil, nil
 	case d.RetryAfter == weir.Never:
-		return nil, nil, &weir.WaitError{Decision: d, Cause: weir.ErrNever, N: 1}
+		return nil, &weir.WaitError{Decision: d, Cause: weir.ErrNever, N: 1}
 	}
 	wait := max(d.RetryAfter, time.Millisecond) // a fallback denied with an unknown wait: do not spin
 	denied = &denial{decision: d, releases: releases, isFirm: true}
@@ -421,7 +476,7 @@ func (p *passage) decide() (granted *weir.Reservation, denied *denial, err error
 		wait = min(wait, holdPoll)
 	}
 	denied.next = time.Now().Add(wait)
-	return nil, denied, nil
+	return denied, nil
 }
 
 // deniedHold returns the concurrency limit that denied for the longest time; nil if another limit
@@ -438,6 +493,13 @@ func deniedHold(o *weir.Outcome) *engine.Limit {
 // countsByAll reports whether requests with other keys never share a limit.
 func countsByAll(l *engine.Limit, rules *engine.Compiled) bool {
 	return len(l.By) == len(rules.Dimensions)
+}
+
+// hasHold reports whether the rules have a concurrency limit, under which no unit is granted ahead
+// (R18). A reload may have removed the rules, then they are nil.
+func hasHold(rules *engine.Compiled) bool {
+	isHold := func(l engine.Limit) bool { return answer.Holds(l.Kind) }
+	return rules != nil && slices.ContainsFunc(rules.Limits, isHold)
 }
 
 // sharesHolds reports whether requests with different keys share a concurrency limit.

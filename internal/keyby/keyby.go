@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
@@ -88,17 +89,16 @@ func (k *Keys[F]) Text(values map[string]string) string {
 	return b.String()
 }
 
-// Attempt attempts the units of a request. held is nil unless reserves is true or a concurrency
-// limit holds the units; the caller settles it. It lives as long as its hold or, without a
-// concurrency limit, for at most [lifetime.Longest].
+// Attempt attempts the units of a request r, which has N and perhaps a MaxWait. held is nil unless
+// reserves is true or a concurrency limit holds the units; the caller settles it. It lives as long as
+// its hold or, without a concurrency limit, for at most [lifetime.Longest].
 //
 // An error that no request can cause is a fault of the program: a reload of the policy file has
 // removed the policy, or its dimensions are no longer those of the functions, or the policy
 // cannot be used in this way.
 func (k *Keys[F]) Attempt(
-	ctx context.Context, values map[string]string, units int64, reserves bool,
+	ctx context.Context, values map[string]string, r weir.Request, reserves bool,
 ) (held *weir.Reservation, o weir.Outcome, err error) {
-	r := weir.Request{N: units}
 	// A reload after this look may add a concurrency limit. The one hold then ends by time.
 	if reserves || holds(k.decider.Compiled()) {
 		r.TTL = lifetime.OfRequest
@@ -110,6 +110,20 @@ func (k *Keys[F]) Attempt(
 		err = k.blame(err)
 	}
 	return held, o, err
+}
+
+// WaitProblem returns the reason why no attempt under the policy can wait (R18), or "".
+func (k *Keys[F]) WaitProblem() string {
+	rules := k.decider.Compiled()
+	switch {
+	case holds(rules):
+		return fmt.Sprintf("policy %q has a concurrency limit, and nobody knows when its units are "+
+			"released; leave MaxWait out, or use a policy without the limit", k.policy)
+	case rules != nil && rules.Mode == weir.CountDenied:
+		return fmt.Sprintf("policy %q counts denied attempts (CountDenied), so none of them can wait; "+
+			"leave MaxWait out, or use another mode", k.policy)
+	}
+	return ""
 }
 
 // holds reports whether the rules have a concurrency limit. A reload may have removed the rules,
@@ -143,6 +157,14 @@ func (k *Keys[F]) Fault(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", k.fault, fmt.Errorf(format, args...))
 }
 
+// TimeLeft returns the time until the deadline of ctx, 0 … most.
+func TimeLeft(ctx context.Context, most time.Duration) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return min(max(0, time.Until(deadline)), most)
+	}
+	return most
+}
+
 // End ends the hold of a reservation that counts. Without a hold nothing is left to do: its units
 // stay as they were granted. If that fails, a line of the log names its owner, such as "request" or
 // "call".
@@ -155,10 +177,15 @@ func End(ctx context.Context, held *weir.Reservation, log *slog.Logger, owner, p
 	}
 }
 
-// GiveBack settles a reservation that does not count. If that fails, a line of the log names its
-// owner.
+// backTimeout bounds the call that gives units back: its caller may have left.
+const backTimeout = time.Second
+
+// GiveBack settles a reservation that does not count, within a second. If that fails, a line of the
+// log names its owner.
 func GiveBack(ctx context.Context, held *weir.Reservation, log *slog.Logger, owner, policy string) {
-	if err := held.Cancel(context.WithoutCancel(ctx)); err != nil {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), backTimeout)
+	defer stop()
+	if err := held.Cancel(ctx); err != nil {
 		log.Warn("the units of a "+owner+" that does not count could not be given back; they leave by time",
 			"policy", policy, "error", err)
 	}
