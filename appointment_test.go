@@ -25,6 +25,7 @@ import (
 // booking are the engines with appointments.
 var booking = map[string]func() engine.Engine{
 	"specification": func() engine.Engine { return spec.New() },
+	"memory":        func() engine.Engine { return weir.NewMemory() },
 }
 
 // eachBooking runs a test in a bubble, on each engine with appointments.
@@ -264,11 +265,11 @@ func TestBadWaitsAreErrors(t *testing.T) {
 		op     engine.Op
 		wait   time.Duration
 	}{
-		"weir: bad wait: MaxWait is -1ns; use 0 to 9600h0m0s, or Never":                                                          {mails(1), engine.Attempt, -1},
-		"weir: bad wait: MaxWait is 9600h0m0.000000001s; use 0 to 9600h0m0s, or Never":                                           {mails(1), engine.Attempt, weir.MaxWindow + 1},
-		"weir: bad wait: MaxWait is for attempts; leave it out of other operations":                                              {mails(1), engine.Record, 1},
-		`weir: bad wait: policy "mails" counts denied attempts, so none of them can wait; leave MaxWait out`:                     {counts, engine.Attempt, 1},
-		`weir: bad wait: policy "jobs" has a concurrency limit, and nobody knows when its units are released; leave MaxWait out`: {held, engine.Attempt, 1},
+		"weir: bad time to wait: MaxWait is -1ns; use 0 to 9600h0m0s, or Never":                                                          {mails(1), engine.Attempt, -1},
+		"weir: bad time to wait: MaxWait is 9600h0m0.000000001s; use 0 to 9600h0m0s, or Never":                                           {mails(1), engine.Attempt, weir.MaxWindow + 1},
+		"weir: bad time to wait: MaxWait is for attempts; leave it out of other operations":                                              {mails(1), engine.Record, 1},
+		`weir: bad time to wait: policy "mails" counts denied attempts, so none of them can wait; leave MaxWait out`:                     {counts, engine.Attempt, 1},
+		`weir: bad time to wait: policy "jobs" has a concurrency limit, and nobody knows when its units are released; leave MaxWait out`: {held, engine.Attempt, 1},
 	} {
 		l := must(weir.New(c.policy, weir.WithEngine(e)))
 		key := weir.K("acme")

@@ -132,7 +132,7 @@ func linesOf(rt http.RoundTripper) int {
 }
 
 // TestTransportWaitsWithoutAHerd: of 100 concurrent requests 10 are sent in each second, and each
-// asks the limiter at most twice.
+// makes one call.
 func TestTransportWaitsWithoutAHerd(t *testing.T) { synctest.Test(t, testTransportWaitsWithoutAHerd) }
 
 func testTransportWaitsWithoutAHerd(t *testing.T) {
@@ -153,8 +153,8 @@ func testTransportWaitsWithoutAHerd(t *testing.T) {
 			t.Errorf("request %d was sent after %v, want %v", i+1, at, want)
 		}
 	}
-	if len(sent) != 100 || store.calls > 200 || linesOf(rt) != 0 {
-		t.Errorf("%d were sent with %d decisions, and %d lines are left; want 100, at most 200, 0", len(sent), store.calls, linesOf(rt))
+	if len(sent) != 100 || store.calls != 100 || linesOf(rt) != 0 {
+		t.Errorf("%d were sent with %d decisions, and %d lines are left; want 100, 100, 0", len(sent), store.calls, linesOf(rt))
 	}
 }
 
@@ -202,16 +202,16 @@ func testTransportNeverOutlastsTheDeadline(t *testing.T) {
 	call(t.Context(), rt, "/first", nil)
 	short, cancel := context.WithTimeout(t.Context(), 59*time.Second)
 	defer cancel()
-	for _, waits := range []bool{false, true} { // alone, and behind another one
-		if waits {
+	for _, wait := range []time.Duration{time.Minute, 2 * time.Minute} { // alone, and behind another one
+		if wait > time.Minute {
 			go call(t.Context(), rt, "/second", nil)
 			synctest.Wait()
 		}
 		body := &closable{Reader: strings.NewReader("order")}
 		_, err := call(short, rt, "/late", body)
 		var waited *weir.WaitError
-		if !errors.Is(err, weir.ErrDeadline) || !errors.As(err, &waited) || waited.Decision.RetryAfter != time.Minute || body.closed != 1 {
-			t.Errorf("behind another %t: %v, body closed %d times; want ErrDeadline with the wait", waits, err, body.closed)
+		if !errors.Is(err, weir.ErrDeadline) || !errors.As(err, &waited) || waited.Decision.RetryAfter != wait || body.closed != 1 {
+			t.Errorf("%v, body closed %d times; want ErrDeadline with the wait of %v", err, body.closed, wait)
 		}
 	}
 	if now := time.Since(start); now != 0 {
@@ -227,8 +227,7 @@ func testTransportNeverOutlastsTheDeadline(t *testing.T) {
 	}
 }
 
-// TestTransportFailsBehindAnother request as soon as that one's wait is longer than the deadline,
-// not at the deadline.
+// TestTransportFailsBehindAnother request immediately, if its own instant is after the deadline.
 func TestTransportFailsBehindAnother(t *testing.T) { synctest.Test(t, testTransportFailsBehindAnother) }
 
 func testTransportFailsBehindAnother(t *testing.T) {
@@ -240,8 +239,8 @@ func testTransportFailsBehindAnother(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second/2)
 	defer cancel()
-	if _, err := call(ctx, rt, "/", nil); !errors.Is(err, weir.ErrDeadline) || time.Since(start) != time.Second {
-		t.Errorf("%v after %v, want ErrDeadline after 1s", err, time.Since(start))
+	if _, err := call(ctx, rt, "/", nil); !errors.Is(err, weir.ErrDeadline) || time.Since(start) != 0 {
+		t.Errorf("%v after %v, want ErrDeadline immediately", err, time.Since(start))
 	}
 	time.Sleep(time.Minute)
 }
@@ -267,40 +266,47 @@ func testTransportDecidesConcurrently(t *testing.T) {
 	}
 }
 
-// TestTransportStopsWithTheContext: a cancelled request leaves the queue, and the next one moves
-// up.
+// TestTransportStopsWithTheContext: a cancelled request gives its unit back, in one call. Those behind
+// it keep their instants, and the next request follows the last of them.
 func TestTransportStopsWithTheContext(t *testing.T) {
 	synctest.Test(t, testTransportStopsWithTheContext)
 }
 
 func testTransportStopsWithTheContext(t *testing.T) {
-	p, start := new(provider), time.Now()
-	rt := NewTransport(p, newLimiter(t, perSecond(1)), nil)
+	store, p, start := &counting{Engine: weir.NewMemory()}, new(provider), time.Now()
+	rt := NewTransport(p, newLimiter(t, perSecond(1), weir.WithEngine(store)), nil)
 	call(t.Context(), rt, "/0", nil)
 	for i := 1; i < 4; i++ {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			_, err := call(ctx, rt, fmt.Sprintf("/%d", i), nil)
-			if cancelled := i != 2; errors.Is(err, context.Canceled) != cancelled {
+			waited, isWait := errors.AsType[*weir.WaitError](err)
+			cancelled := i != 2
+			if errors.Is(err, context.Canceled) != cancelled || isWait != cancelled || isWait && waited.Decision.StartAfter == 0 {
 				t.Errorf("request %d: %v", i, err)
 			}
 		}()
 		synctest.Wait()
-		if i != 2 { // the first in the queue, and the last
+		if i != 2 { // the first that waits, and the last
 			time.AfterFunc(time.Second/2, cancel)
 		} else {
 			defer cancel()
 		}
 	}
+	time.Sleep(time.Second/2 + time.Millisecond)
+	go call(t.Context(), rt, "/4", nil)
 	time.Sleep(time.Minute)
 	synctest.Wait()
-	if want := []time.Duration{0, time.Second}; !slices.Equal(p.sent(start), want) || linesOf(rt) != 0 {
+	if want := []string{"/0", "/2", "/4"}; !slices.Equal(p.paths, want) || store.calls != 5+2 {
+		t.Errorf("sent %q with %d calls, want %q and one call for each request and each that was cancelled", p.paths, store.calls, want)
+	}
+	if want := []time.Duration{0, 2 * time.Second, 3 * time.Second}; !slices.Equal(p.sent(start), want) || linesOf(rt) != 0 {
 		t.Errorf("sent after %v with %d lines left, want %v", p.sent(start), linesOf(rt), want)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	body := &closable{Reader: strings.NewReader("order")}
-	if _, err := call(gone, rt, "/gone", body); !errors.Is(err, context.Canceled) || body.closed != 1 || len(p.at) != 2 {
+	if _, err := call(gone, rt, "/gone", body); !errors.Is(err, context.Canceled) || body.closed != 1 || len(p.at) != 3 {
 		t.Errorf("of a context that has ended: %v, body closed %d times, %d sent", err, body.closed, len(p.at))
 	}
 }
@@ -907,6 +913,55 @@ func TestTransportHoldsGrantedRequestsBack(t *testing.T) {
 				t.Errorf("%d are held", got[1])
 			}
 		})
+	}
+}
+
+// TestTransportPauseMovesAppointments: a pause gives back the units of requests that would be sent
+// before its end, and they attempt others after it in their order. Later ones keep theirs.
+func TestTransportPauseMovesAppointments(t *testing.T) {
+	synctest.Test(t, testTransportPauseMovesAppointments)
+}
+
+func testTransportPauseMovesAppointments(t *testing.T) {
+	store, p, start := &counting{Engine: weir.NewMemory()}, new(provider), time.Now()
+	l := newLimiter(t, weir.Policy{Name: "provider", Limits: []weir.Limit{weir.Per(1, 10*time.Second)}}, weir.WithEngine(store))
+	p.answer = func(n int, _ *http.Request) *http.Response {
+		if n == 1 {
+			return reply(429, "Retry-After", "25")
+		}
+		return reply(200)
+	}
+	rt := NewTransport(delay{p, time.Second}, l, nil)
+	for i := range 5 { // at 0, 10s, 20s, 30s and 40s, and the first answer pauses until 26s
+		go call(t.Context(), rt, fmt.Sprint("/", i), nil)
+		synctest.Wait()
+	}
+	short, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+	defer cancel()
+	time.Sleep(time.Second - time.Millisecond)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := call(short, rt, "/late", nil)
+		failed <- err
+	}()
+	synctest.Wait()
+	if err := <-failed; !errors.Is(err, weir.ErrDeadline) {
+		t.Errorf("behind five: %v, want ErrDeadline", err)
+	}
+	time.Sleep(2 * time.Millisecond)
+	synctest.Wait()
+	if got := used(t, l)[0]; got != 3 || store.calls != 6+2+1 { // one is the look
+		t.Errorf("%d count after %d calls; want the first and the last two, and two that were given back", got, store.calls)
+	}
+	time.Sleep(2 * time.Minute)
+	synctest.Wait()
+	second := time.Second
+	want := []time.Duration{second, 31 * second, 41 * second, 51 * second, 61 * second}
+	if order := []string{"/0", "/3", "/4", "/1", "/2"}; !slices.Equal(p.sent(start), want) || !slices.Equal(p.paths, order) {
+		t.Errorf("sent %q after %v; want %q after %v", p.paths, p.sent(start), order, want)
+	}
+	if linesOf(rt) != 0 || store.calls != 6+2+1+2 {
+		t.Errorf("%d lines are left after %d calls, want 0 and %d", linesOf(rt), store.calls, 6+2+1+2)
 	}
 }
 
