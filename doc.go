@@ -32,6 +32,11 @@
 // and metrics, and where its window, its dimensions or the number of limits may change: histories
 // belong to the name.
 //
+// # Waiting
+//
+// [Limiter.Wait] gets the caller's exact instant with one call, sleeps once, and serves the callers of a
+// key in order, in all processes. [Request] has a MaxWait for programs that sleep by themselves.
+//
 // # Reservations and blocks
 //
 // Where the cost is known only afterwards, [Limiter.Reserve] takes an estimate and a [Reservation]

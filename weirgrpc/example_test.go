@@ -2,6 +2,7 @@ package weirgrpc_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -51,4 +52,36 @@ func ExampleUnary() {
 	// ResourceExhausted
 	// tenant:acme is over search
 	// again in 1h0m0s
+}
+
+// How does a client keep to a limit of its own, in turn with other processes?
+func ExampleUnary_client() {
+	limiter, err := weir.New(weir.Policy{Name: "provider", Limits: []weir.Limit{weir.PerHour(1, "method")}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pace := func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn,
+		invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if _, err := limiter.Wait(ctx, weir.K(method)); err != nil {
+			return err
+		}
+		return invoke(ctx, method, req, reply, conn, opts...)
+	}
+	// grpc.NewClient(target, grpc.WithUnaryInterceptor(pace))
+
+	send := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+		fmt.Println("sent")
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for range 2 { // the second one would wait for an hour
+		err := pace(ctx, "/search.Search/Find", nil, nil, nil, send)
+		fmt.Println("too late:", errors.Is(err, weir.ErrDeadline))
+	}
+	// Output:
+	// sent
+	// too late: false
+	// too late: true
 }

@@ -33,23 +33,25 @@ import (
 // [Middleware]; it is nil for a policy without dimensions. Each request that is sent takes one
 // unit, and so does each one that is sent again.
 //
-// A request waits until its unit is granted. Requests with the same key wait in the order in
-// which they came, and one of them at a time makes an attempt. No request waits for longer than
-// its context:
+// A request makes one attempt, which grants its unit from an instant on, and sleeps until then (R18).
+// So requests with the same key are sent in the order of their attempts, in all processes. During a
+// pause, a block and under a concurrency limit they wait in the order in which they came, and one of them
+// at a time makes an attempt. No request waits for longer than its context:
 //
 //   - If the wait would outlast the deadline, RoundTrip returns immediately an error that wraps
 //     weir.ErrDeadline, a *weir.WaitError unless it is a pause of the server. Nothing is
-//     charged and nothing is sent. A request behind others learns it when their wait is known.
-//   - If the context ends, RoundTrip returns a *weir.WaitError that wraps the context's error.
-//     If it ends during an attempt, the unit may have been charged.
+//     charged and nothing is sent.
+//   - If the context ends, RoundTrip returns a *weir.WaitError that wraps the context's error. The
+//     unit is given back, within a second. If the context ends during an attempt, or that call fails,
+//     the unit may have been charged.
 //   - If the request can never be granted, it returns a *weir.WaitError that wraps weir.ErrNever.
 //   - If the limiter cannot decide, it returns the limiter's error, unless [SendWhenDown] is set.
 //   - A request without a value of the key is a *KeyError, and a fault of the program wraps
 //     [ErrProgram].
 //
 // After status 429 or 503 with Retry-After, no request with the same key is sent until the
-// pause is over. A request whose unit was granted as the pause began is held back, too: its unit
-// is given back, and it attempts another one after the pause. Requests that are in flight go on.
+// pause is over. A request whose unit is granted from an instant before that is held back, too: its
+// unit is given back, and it attempts another one after the pause. Requests that are in flight go on.
 // Retry-After is seconds or a date. A date counts from the Date of the response, so the clocks
 // may differ. A pause is at most 24 hours, also if Retry-After is longer. After it,
 // requests are sent as the limit permits. The caller gets the response, unless [Retry] sends the
@@ -71,8 +73,7 @@ import (
 //
 // # Trade-off
 //
-// Pauses and the order of requests are those of this process, and of this transport: make one
-// and share it. The limit itself is shared by all processes whose limiters are on one engine.
+// Pauses are those of this transport: make one and share it. The limit itself is shared by all processes whose limiters are on one engine.
 // A request that the server rejects has taken its unit all the same. Requests that need not be
 // answered now belong in a queue, which outlives the process.
 func NewTransport(base http.RoundTripper, limiter weir.Decider, by By, opts ...TransportOption) http.RoundTripper {
