@@ -183,8 +183,8 @@ func TestWaitGivesItsUnitsBack(t *testing.T) {
 	}
 }
 
-// TestWaitNamesUnitsThatItCouldNotGiveBack: the second call does not outlast a second, and its error
-// is that of the wait, too.
+// TestWaitNamesUnitsThatItCouldNotGiveBack: the second call does not outlast a second, and its
+// error is that of the wait, too.
 func TestWaitNamesUnitsThatItCouldNotGiveBack(t *testing.T) {
 	eachBooking(t, func(t *testing.T, e engine.Engine) {
 		store := weirtest.NewFaulty(e)
@@ -324,8 +324,8 @@ func TestWaitersDoNotPoll(t *testing.T) {
 	})
 }
 
-// TestWaitersFillEveryWindow: under three times as much demand as the limit permits, waiting callers
-// use every window in full. Callers that poll with a backoff do not, in the same run.
+// TestWaitersFillEveryWindow: under three times as much demand as the limit permits, waiting
+// callers use every window in full. Callers that poll with a backoff do not, in the same run.
 func TestWaitersFillEveryWindow(t *testing.T) {
 	eachBooking(t, func(t *testing.T, e engine.Engine) {
 		rate, seconds := 1000, 10
@@ -416,8 +416,8 @@ func windows(instants []time.Time, from, until time.Time, window time.Duration) 
 	return counts
 }
 
-// TestWaitersHammer: with 64 callers of one key, At + StartAfter never decreases in the order of At,
-// and no window holds more than Max by the instants of use. With cancels the windows hold.
+// TestWaitersHammer: with 64 callers of one key, At + StartAfter never decreases in the order of
+// At, and no window holds more than Max by the instants of use. With cancels the windows hold.
 func TestWaitersHammer(t *testing.T) {
 	for _, cancels := range []bool{false, true} {
 		eachBooking(t, func(t *testing.T, e engine.Engine) {

@@ -34,8 +34,9 @@
 //
 // # Waiting
 //
-// [Limiter.Wait] gets the caller's exact instant with one call, sleeps once, and serves the callers of a
-// key in order, in all processes. [Request] has a MaxWait for programs that sleep by themselves.
+// [Limiter.Wait] gets the caller's exact instant with one call, sleeps once, and serves the callers
+// of a key in order, in all processes. [Request] has a MaxWait for programs that sleep by
+// themselves.
 //
 // # Reservations and blocks
 //

@@ -92,12 +92,14 @@ func (l *Limiter) waitInLine(ctx context.Context, key *Key, n int64) (Decision, 
 
 // hasHold reports whether the rules have a concurrency limit.
 func hasHold(rules *engine.Compiled) bool {
-	return slices.ContainsFunc(rules.Limits, func(l engine.Limit) bool { return l.Kind == KindConcurrency })
+	isHold := func(l engine.Limit) bool { return l.Kind == KindConcurrency }
+	return slices.ContainsFunc(rules.Limits, isHold)
 }
 
 // neverFits reports whether an attempt needs more than the capacity of a limit.
 func neverFits(rules *engine.Compiled, n int64) bool {
-	return slices.ContainsFunc(rules.Limits, func(l engine.Limit) bool { return l.Units(n) > l.Capacity })
+	isAbove := func(l engine.Limit) bool { return l.Units(n) > l.Capacity }
+	return slices.ContainsFunc(rules.Limits, isAbove)
 }
 
 // historiesOf returns the names of the key's histories, in the order of the limits.
@@ -109,12 +111,15 @@ func (l *Limiter) historiesOf(key *Key) []historyName {
 	return names
 }
 
-// historyOf returns the name of the key's history of limit i. Each part stands behind its length, so
-// that no two tuples share a name.
+// historyOf returns the name of the key's history of limit i. Each part stands behind its length,
+// so that no two tuples share a name.
 func (l *Limiter) historyOf(i int, key *Key) historyName {
 	limit := &l.rules.Limits[i]
 	var b []byte
-	add := func(part string) { b = append(append(strconv.AppendInt(b, int64(len(part)), 10), ':'), part...) }
+	add := func(part string) {
+		b = strconv.AppendInt(b, int64(len(part)), 10)
+		b = append(append(b, ':'), part...)
+	}
 	add(limit.Policy)
 	add(limit.Name)
 	add(limit.Kind.String())
@@ -172,8 +177,9 @@ func (w *waiter) joinBusy(histories []historyName) {
 	}
 }
 
-// join makes the waiter one of the line of the history that denied it, at the end unless it is there
-// already. releases are those before its attempt: if holds have ended since, it attempts again.
+// join makes the waiter one of the line of the history that denied it, at the end unless it is
+// there already. releases are those before its attempt: if holds have ended since, it attempts
+// again.
 func (w *waiter) join(name historyName, releases int64) {
 	if w.line != name {
 		w.leave()

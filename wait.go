@@ -20,17 +20,17 @@ func (l *Limiter) Wait(ctx context.Context, key Key) (Decision, error) {
 // the callers of a key are served in the order of their attempts, in all processes.
 //
 // It returns a *WaitError immediately, with nothing recorded, if the attempt can never be granted
-// or the announced wait outlasts ctx's deadline. If ctx ends during the sleep, WaitN gives the units
-// back, in a second call of at most a second, and returns a *WaitError with ctx's error. An engine
-// that does not answer that call keeps the units until they leave by time, and the error has both
-// reasons.
+// or the announced wait outlasts ctx's deadline. If ctx ends during the sleep, WaitN gives the
+// units back, in a second call of at most a second, and returns a *WaitError with ctx's error. An
+// engine that does not answer that call keeps the units until they leave by time, and the error has
+// both reasons.
 //
-//   - During a block (R20) it waits for the end, and then makes another attempt. A denied attempt may
-//     begin a block.
+//   - During a block (R20) it waits for the end, and then makes another attempt. A denied attempt
+//     may begin a block.
 //   - In mode CountDenied a denial would delay the next attempt. So it peeks, sleeps until the
 //     attempt fits, and repeats both if another caller was quicker.
-//   - During an outage package fallback may deny for a time, or for an unknown one. It makes another
-//     attempt then.
+//   - During an outage package fallback may deny for a time, or for an unknown one. It makes
+//     another attempt then.
 //
 // Under a concurrency limit nobody knows when units are released, so no unit is granted ahead.
 // Callers of this process wait in the order of their calls for the limit that denied them, and the
@@ -72,7 +72,8 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error)
 	}
 }
 
-var errFixed = engine.Input("instant", "a wait or a reservation begins now; call the Limiter itself, without an instant")
+var errFixed = engine.Input("instant", "a wait or a reservation begins now; "+
+	"call the Limiter itself, without an instant")
 
 // attemptWhole attempts n units, all or none. In CountDenied it peeks first, because a denied
 // attempt would delay the next one.
@@ -140,12 +141,12 @@ func whyHopeless(ctx context.Context, d *Decision) error {
 	return nil
 }
 
-// nextTry returns the time after which a denied caller makes another attempt. The wait of a fallback
-// may be unknown: then it does not spin.
+// nextTry returns the time after which a denied caller makes another attempt. The wait of a
+// fallback may be unknown: then it does not spin.
 func nextTry(d *Decision) time.Duration { return cmp.Or(d.RetryAfter, time.Millisecond) }
 
-// sleep waits for a time, or for a signal, and returns nil. It returns the error of ctx if that ends
-// before. A nil wake has no signal, and a time of Never does not end.
+// sleep waits for a time, or for a signal, and returns nil. It returns the error of ctx if that
+// ends before. A nil wake has no signal, and a time of Never does not end.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

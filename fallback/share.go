@@ -20,7 +20,7 @@ type localShare struct {
 	instances int64
 	shares    rulecache.Cache[*engine.Compiled] // rules with the shares as their limits
 	opened    atomic.Bool                       // it has opened a reservation
-	booked    atomic.Int64                      // no appointment of it is later, in microseconds since 1970
+	booked    atomic.Int64                      // its latest appointment so far, in µs since 1970
 }
 
 // of returns the rules with the shares as their limits.

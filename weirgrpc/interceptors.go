@@ -17,8 +17,9 @@
 // decision can be made, it ends with UNAVAILABLE, unless [AllowWhenDown] is set. A stream is
 // counted when it begins, not for its messages.
 //
-// A client that waits before it sends a call uses Limiter.Wait in an interceptor of its own: one call of
-// the store, one sleep, and the unit given back if the call's context ends (ExampleUnary_client).
+// A client that waits before it sends a call uses Limiter.Wait in an interceptor of its own: one
+// call of the store, one sleep, and the unit given back if the call's context ends
+// (ExampleUnary_client).
 package weirgrpc
 
 import (

@@ -57,8 +57,8 @@ func testMaxWaitDelaysRequests(t *testing.T) {
 	}
 }
 
-// TestMaxWaitOfAClientThatLeaves: the handler does not run, and the units are given back. A deadline
-// before the instant is a denial now.
+// TestMaxWaitOfAClientThatLeaves: the handler does not run, and the units are given back. A
+// deadline before the instant is a denial now.
 func TestMaxWaitOfAClientThatLeaves(t *testing.T) { synctest.Test(t, testMaxWaitOfAClientThatLeaves) }
 
 func testMaxWaitOfAClientThatLeaves(t *testing.T) {
@@ -99,8 +99,8 @@ func TestMaxWaitWithCountOnly(t *testing.T) {
 	})
 }
 
-// TestMaxWaitMistakesPanic: a wait out of range, and a policy that cannot wait. One that cannot wait
-// since a reload is a fault of the program.
+// TestMaxWaitMistakesPanic: a wait out of range, and a policy that cannot wait. One that cannot
+// wait since a reload is a fault of the program.
 func TestMaxWaitMistakesPanic(t *testing.T) {
 	counts, held := perSecond(1), perSecond(1)
 	counts.Mode = weir.CountDenied

@@ -89,8 +89,8 @@ func (q *queue) isFree(key string) bool {
 	return l == nil || len(l.waiting) == 0 && !l.pause.After(time.Now())
 }
 
-// book moves a request whose unit is granted out of its line, to be sent after a time. It reports false,
-// and leaves the request where it is, if a pause lasts beyond that.
+// book moves a request whose unit is granted out of its line, to be sent after a time. It reports
+// false, and leaves the request where it is, if a pause lasts beyond that.
 func (q *queue) book(key string, w *waiter, startAfter time.Duration) bool {
 	start := time.Now().Add(startAfter)
 	q.mu.Lock()
@@ -266,8 +266,8 @@ func (q *queue) pause(key string, d time.Duration) {
 	q.forgetLocked(key)
 }
 
-// unbook moves the booked requests that would be sent before an instant to the head of the line. Their
-// units are given back, and they attempt others.
+// unbook moves the booked requests that would be sent before an instant to the head of the line.
+// Their units are given back, and they attempt others.
 func (l *line) unbook(until time.Time) {
 	var moved, kept []*waiter
 	for _, w := range l.booked {

@@ -33,30 +33,29 @@ import (
 // [Middleware]; it is nil for a policy without dimensions. Each request that is sent takes one
 // unit, and so does each one that is sent again.
 //
-// A request makes one attempt, which grants its unit from an instant on, and sleeps until then (R18).
-// So requests with the same key are sent in the order of their attempts, in all processes. During a
-// pause, a block and under a concurrency limit they wait in the order in which they came, and one of them
-// at a time makes an attempt. No request waits for longer than its context:
+// A request makes one attempt, which grants its unit from an instant on, and sleeps until then
+// (R18). So requests with the same key are sent in the order of their attempts, in all processes.
+// During a pause, a block and under a concurrency limit they wait in the order in which they came,
+// and one of them at a time makes an attempt. No request waits for longer than its context:
 //
 //   - If the wait would outlast the deadline, RoundTrip returns immediately an error that wraps
 //     weir.ErrDeadline, a *weir.WaitError unless it is a pause of the server. Nothing is
 //     charged and nothing is sent.
 //   - If the context ends, RoundTrip returns a *weir.WaitError that wraps the context's error. The
-//     unit is given back, within a second. If the context ends during an attempt, or that call fails,
-//     the unit may have been charged.
+//     unit is given back, within a second. If the context ends during an attempt, or that call
+//     fails, the unit may have been charged.
 //   - If the request can never be granted, it returns a *weir.WaitError that wraps weir.ErrNever.
 //   - If the limiter cannot decide, it returns the limiter's error, unless [SendWhenDown] is set.
 //   - A request without a value of the key is a *KeyError, and a fault of the program wraps
 //     [ErrProgram].
 //
-// After status 429 or 503 with Retry-After, no request with the same key is sent until the
-// pause is over. A request whose unit is granted from an instant before that is held back, too: its
-// unit is given back, and it attempts another one after the pause. Requests that are in flight go on.
-// Retry-After is seconds or a date. A date counts from the Date of the response, so the clocks
-// may differ. A pause is at most 24 hours, also if Retry-After is longer. After it,
-// requests are sent as the limit permits. The caller gets the response, unless [Retry] sends the
-// request again. A response without Retry-After, or with another text in it, causes neither a
-// pause nor a retry.
+// After status 429 or 503 with Retry-After, no request with the same key is sent until the pause is
+// over. A request whose unit is granted from an instant before that is held back, too: its unit is
+// given back, and it attempts another one after the pause. Requests that are in flight go on.
+// Retry-After is seconds or a date. A date counts from the Date of the response, so the clocks may
+// differ. A pause is at most 24 hours, also if Retry-After is longer. After it, requests are sent
+// as the limit permits. The caller gets the response, unless [Retry] sends the request again. A
+// response without Retry-After, or with another text in it, causes neither a pause nor a retry.
 //
 // A concurrency limit (weir.AtOnce) holds a unit until the Body of the response is closed, or
 // until the request has failed. A request that waits for one is sent when another request of
@@ -73,9 +72,10 @@ import (
 //
 // # Trade-off
 //
-// Pauses are those of this transport: make one and share it. The limit itself is shared by all processes whose limiters are on one engine.
-// A request that the server rejects has taken its unit all the same. Requests that need not be
-// answered now belong in a queue, which outlives the process.
+// Pauses are those of this transport: make one and share it. The limit itself is shared by all
+// processes whose limiters are on one engine. A request that the server rejects has taken its unit
+// all the same. Requests that need not be answered now belong in a queue, which outlives the
+// process.
 func NewTransport(base http.RoundTripper, limiter weir.Decider, by By, opts ...TransportOption) http.RoundTripper {
 	const caller = "weirhttp: NewTransport"
 	keys := keyby.New(caller, limiter, by, ErrProgram)
@@ -386,8 +386,8 @@ func (p *passage) awaitUnit() error {
 	}
 }
 
-// awaitStart waits until the use of the granted unit may begin (R18). done is false if a pause of the
-// server has moved the request back into its line. A unit that is not used is given back.
+// awaitStart waits until the use of the granted unit may begin (R18). done is false if a pause of
+// the server has moved the request back into its line. A unit that is not used is given back.
 func (p *passage) awaitStart(w *waiter) (done bool, err error) {
 	for p.granted.StartAfter > 0 {
 		if err := p.ctx.Err(); err != nil {
@@ -418,8 +418,8 @@ func (p *passage) giveBack() {
 // other processes end theirs without notice.
 const holdPoll = time.Second
 
-// attempt attempts the unit, and gives it back if a pause lasts beyond its start. denied is nil if the
-// request may be sent at its start, or after an error.
+// attempt attempts the unit, and gives it back if a pause lasts beyond its start. denied is nil if
+// the request may be sent at its start, or after an error.
 //
 // A unit that was kept through the pause would be sent beside those that are granted after it, so
 // together they could break the limit.
@@ -442,8 +442,8 @@ func (p *passage) attempt(w *waiter) (denied *denial, err error) {
 	return nil, nil
 }
 
-// decide attempts the unit, and sets granted if it may be sent, perhaps uncounted. It is a reservation
-// in any case, because only that is rejected by a policy that counts reported units.
+// decide attempts the unit, and sets granted if it may be sent, perhaps uncounted. It is a
+// reservation in any case, because only that is rejected by a policy that counts reported units.
 func (p *passage) decide() (denied *denial, err error) {
 	rules := p.limiter.Compiled()
 	if countsDenied(rules) {

@@ -1,6 +1,7 @@
 // Command worker starts itself several times. The processes send mails under one limit on one
 // Redis: ten a second. Each mail waits for its turn with one call of Redis. The first process
-// prints the timetable, and fails if a second held more than ten or a later call had an earlier turn.
+// prints the timetable, and fails if a second held more than ten or a later call had an earlier
+// turn.
 //
 //	go run ./examples/worker -store redis://127.0.0.1:6379
 //
@@ -144,8 +145,8 @@ func oversee(o *options, args []string, out io.Writer) error {
 	return printTimetable(slices.Concat(reports...), out)
 }
 
-// printTimetable prints the mails in the order of their calls. It fails if a later call had an earlier
-// turn, or if any second held more than ten turns.
+// printTimetable prints the mails in the order of their calls. It fails if a later call had an
+// earlier turn, or if any second held more than ten turns.
 func printTimetable(all []sent, out io.Writer) error {
 	slices.SortFunc(all, func(a, b sent) int {
 		return cmp.Or(a.At.Compare(b.At), a.turn().Compare(b.turn()))
