@@ -77,7 +77,7 @@ var library = suite{
 	layers: []layer{
 		{name: "unit", pkg: ".", args: []string{"-test.run=Reserv|Add|Extend|Hold|Handle|EachMethod|Faults|Life|Block|Probe|Wait"}},
 		{name: "unit", pkg: "fallback", args: []string{"-test.run=Reserv|Share|Block|Answers|Unanswered"}},
-		{name: "unit", pkg: "weirhttp", args: []string{"-test.run=CountOnly|Hold|Block|Transport"}},
+		{name: "unit", pkg: "weirhttp", args: []string{"-test.run=CountOnly|Hold|Block|Transport|MaxWait"}},
 	},
 }
 
