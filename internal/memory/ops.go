@@ -33,10 +33,9 @@ func (m *Memory) refund(call *engine.Call, at moment, once *once) error {
 		return nil
 	case full:
 		return m.fullOfKeys
-	default:
-		if err := m.storeRefund(c, copies); err != nil {
-			return err
-		}
+	}
+	if err := m.storeRefund(c, copies); err != nil {
+		return err
 	}
 	call.Result.Granted = took
 	if once != nil {
