@@ -62,6 +62,8 @@ type keyState struct {
 	reserved int64  // with them,
 	newest   int64  // and those of its newest grant
 	settled  bool
+	ahead    int64 // units of appointments
+	start    int64 // the instant of the last one; 0 = it has no answer
 }
 
 // after returns the state after an operation under a limit of most units.
@@ -73,6 +75,11 @@ func (s keyState) after(e *event, most int64) keyState {
 		s.count = max(s.count-e.N, 0)
 	case block:
 		s.blocked = e.N > 0
+	case wait:
+		if s.count += e.N; s.count > most {
+			s.ahead += e.N
+			s.start = e.Start
+		}
 	case record:
 		s.count += e.N
 	case reserve:
@@ -115,6 +122,9 @@ func (s keyState) answers(e *event, before keyState) bool {
 			return false
 		}
 		return e.Used == s.reserved && e.Settled == s.settled
+	case wait:
+		isAhead := s.ahead > before.ahead
+		return e.Used == e.N && isAhead == (e.Start > 0)
 	case attempt, once:
 		return e.Used == s.count-before.count // the granted units
 	}
@@ -299,13 +309,15 @@ func (l *ledger) observeOwn(p place, e *event) {
 	a := l.account(p)
 	var fits []keyState
 	for _, s := range a.since {
-		if s.count == e.Used && s.held == e.Held && s.blocked == e.Blocked {
+		waits := s.ahead == e.Ahead && (s.start == e.Start || s.start == 0)
+		if s.count == e.Used && s.held == e.Held && s.blocked == e.Blocked && waits {
+			s.start = e.Start
 			fits = append(fits, s)
 		}
 	}
 	if fits == nil {
-		l.errorf("%v, own key %d: %d units count, %d are held, blocked %v; want one of %+v (in flight: %+v)",
-			&policies[p.table], p.key, e.Used, e.Held, e.Blocked, a.since, a.pending)
+		l.errorf("%v, own key %d: %+v; want one of %+v (in flight: %+v)",
+			&policies[p.table], p.key, *e, a.since, a.pending)
 		fits = a.states
 	}
 	if in := a.pending; in != nil && in.Op == once {
@@ -395,7 +407,9 @@ var policies = func() (all []table) {
 	all = append(all, newTable("pair-a", weir.KindRolling, 1_000_000, time.Hour, 4), newTable("pair-b", weir.KindRolling, 1_000_000, time.Hour, 4))
 	own := newTable("own", weir.KindRolling, weir.MaxUnits, 24*time.Hour, callers)
 	own.own = true
-	return append(all, heldTable(), blockedTable(), own)
+	waiting := newTable("waiting", weir.KindRolling, 20, 24*time.Hour, callers)
+	waiting.own, waiting.versions = true, waiting.versions[:1]
+	return append(all, heldTable(), blockedTable(), waiting, own)
 }()
 
 // heldTable returns the table of reservations: each caller has one, with a rate and a hold.
@@ -425,9 +439,10 @@ func blockedTable() table {
 // together.
 var (
 	ownTable   = uint16(len(policies) - 1)
-	blockTable = ownTable - 1
-	holdTable  = ownTable - 2
-	pairs      = ownTable - 4
+	waitTable  = ownTable - 1
+	blockTable = ownTable - 2
+	holdTable  = ownTable - 3
+	pairs      = ownTable - 5
 )
 
 const callers = 64

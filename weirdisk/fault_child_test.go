@@ -172,8 +172,14 @@ func (x limiters) observed(each func(*event)) error {
 			if err != nil {
 				return err
 			}
+			start := int64(0)
+			if s[0].Ahead > 0 {
+				start = d.At.Add(s[0].LastAhead).UnixMicro()
+			}
 			each(&event{
 				Kind:    state,
+				Ahead:   s[0].Ahead,
+				Start:   start,
 				Table:   uint16(i),
 				Key:     key,
 				At:      d.At.UnixMicro(),
@@ -212,7 +218,7 @@ func (x *caller) limiter(table uint16) *weir.Limiter {
 // step makes one random operation.
 func (x *caller) step() error {
 	e := event{Caller: x.index, Op: attempt, N: 1 + x.random.Int64N(3)}
-	switch n := x.random.IntN(10); {
+	switch n := x.random.IntN(11); {
 	case n == 0:
 		return x.together(e)
 	case n < 5:
@@ -223,6 +229,12 @@ func (x *caller) step() error {
 		return x.reserveStep(e)
 	case n == 7:
 		return x.blockStep(e)
+	case n == 8:
+		e.Table, e.Key = waitTable, uint32(x.index)
+		if e.Op = wait; x.random.IntN(16) == 0 {
+			e.Op = reset
+		}
+		return x.operate(e)
 	}
 	e.Table, e.Key = ownTable, uint32(x.index)
 	switch x.random.IntN(14) {
@@ -308,6 +320,8 @@ func (x *caller) operate(e event) (err error) {
 		_, err = l.Block(ctx, key, time.Duration(e.N)*time.Microsecond)
 	case reserve, extend, settle:
 		return x.onReservation(l.Compiled(), e)
+	case wait:
+		d, err = l.Decide(ctx, key, weir.Request{N: e.N, MaxWait: weir.Never})
 	case record:
 		d, err = l.Record(ctx, key, e.N)
 	case once:
@@ -320,6 +334,9 @@ func (x *caller) operate(e event) (err error) {
 	}
 	if e.Kind, e.Used = acked, d.Granted; !d.At.IsZero() {
 		e.At = d.At.UnixMicro()
+	}
+	if d.StartAfter > 0 {
+		e.Start = d.At.Add(d.StartAfter).UnixMicro()
 	}
 	x.journal.write(e)
 	return nil
@@ -419,6 +436,8 @@ type event struct {
 	From   int64  // extend: the units of the reservation before
 
 	Held    int64 // state: the units that are held
+	Ahead   int64 // state: the units of appointments
+	Start   int64 // state: the instant of the last appointment; an answer: that of its own; 0 = none
 	Blocked bool  // state: a block runs
 
 	Settled  bool // the answer of a call on a reservation: it is settled
@@ -449,6 +468,7 @@ const (
 	extend  // a reservation, by N units
 	settle  // a reservation, with N units
 	block   // for N microseconds; 0 ends it
+	wait    // an attempt that waits
 )
 
 // pipe is the journal in the child.
