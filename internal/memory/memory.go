@@ -2,7 +2,8 @@
 // offers it as weir.Memory, and package weirdisk keeps a log of its changes.
 //
 // A call is decided in decide.go, with a fast path for the commonest attempt. claim.go holds
-// its histories, and record.go writes units to them. ops.go has refund, count and reset.
+// its histories, and record.go writes units to them. ops.go has refund, count and reset, block.go
+// blocks, and appointment.go attempts that wait.
 // rules.go compiles rules, once.go remembers operations with an idempotency key, and journal.go
 // and apply.go state changes for a log and make them again.
 package memory
@@ -29,7 +30,7 @@ import (
 // With many keys, a key with one entry takes 75 to 110 bytes, its own 16 bytes included, and one
 // with ten entries about 140. A further entry takes 4 to 9 bytes, and up to 17 if it has many
 // units. It takes the more if it has several units, the window is longer than an hour, or the
-// mode is CountDenied.
+// mode is CountDenied. An appointment takes about 20 bytes, and the list of a key 200 (R18).
 //
 // Every fourth new key, and one in a few dozen other recordings, sweeps: it looks at a few
 // histories and removes those that no longer count. Peeks and denials remove none. MaxKeys and
