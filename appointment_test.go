@@ -146,7 +146,11 @@ func TestWaitGivesItsUnitsBack(t *testing.T) {
 	for _, cost := range []int64{0, 7} {
 		eachBooking(t, func(t *testing.T, e engine.Engine) {
 			var took []time.Duration
+			var starts []time.Duration // as observed
 			store := &counted{Engine: weir.Observe(e, func(c context.Context, call *engine.Call, _ time.Duration) {
+				if call.Op == engine.Attempt {
+					starts = append(starts, call.Result.StartAfter)
+				}
 				if deadline, ok := c.Deadline(); ok && call.Op == engine.Refund && c.Err() == nil {
 					took = append(took, time.Until(deadline))
 				}
@@ -177,6 +181,7 @@ func TestWaitGivesItsUnitsBack(t *testing.T) {
 				t.Errorf("cost %d: %d calls, the cancel had %v; want 4 and at most 1s", cost, store.calls.Load(), took)
 			}
 			all.Wait()
+			assert.Equal(t, fmt.Sprint(starts), "[0s 1s 2s]", "the starts that Observe reports")
 			d := must(l.Wait(ctx, acme))
 			assert.Equal(t, d.At.Add(d.StartAfter).Sub(start), 3*time.Second, "cost %d: the next one", cost)
 		})
