@@ -159,6 +159,7 @@ func TestWaitGivesItsUnitsBack(t *testing.T) {
 			l := must(weir.New(p, weir.WithEngine(store)))
 			must(l.Wait(ctx, acme))
 			start := time.Now()
+			states := make([]weir.LimitState, 1)
 			leaving, leave := context.WithCancel(ctx)
 			var all sync.WaitGroup
 			all.Go(func() {
@@ -179,6 +180,12 @@ func TestWaitGivesItsUnitsBack(t *testing.T) {
 			synctest.Wait()
 			if store.calls.Load() != 4 || len(took) != 1 || took[0] <= 0 || took[0] > time.Second {
 				t.Errorf("cost %d: %d calls, the cancel had %v; want 4 and at most 1s", cost, store.calls.Load(), took)
+			}
+			look := weir.Call{Limiter: l, Key: acme, Op: engine.Peek, Request: weir.Request{N: 1, States: states}}
+			must(look.Do(ctx))
+			units := max(1, cost)
+			if states[0].Ahead != units || states[0].Used != 2*units {
+				t.Errorf("cost %d: %+v; want the first grant, and the one behind ahead", cost, states[0])
 			}
 			all.Wait()
 			assert.Equal(t, fmt.Sprint(starts), "[0s 1s 2s]", "the starts that Observe reports")

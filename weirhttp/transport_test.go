@@ -953,6 +953,11 @@ func testTransportPauseMovesAppointments(t *testing.T) {
 	if got := used(t, l)[0]; got != 3 || store.calls != 6+2+1 { // one is the look
 		t.Errorf("%d count after %d calls; want the first and the last two, and two that were given back", got, store.calls)
 	}
+	time.Sleep(26 * time.Second)
+	synctest.Wait()
+	if store.calls != 6+2+1+2 {
+		t.Errorf("%d calls at the end of the pause, want %d: each attempts then", store.calls, 6+2+1+2)
+	}
 	time.Sleep(2 * time.Minute)
 	synctest.Wait()
 	second := time.Second
