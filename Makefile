@@ -105,7 +105,7 @@ clients: ## Run the tests of clients/node and clients/python, each by its name, 
 
 soak-clients: CALLS = 100000
 soak-clients: ## Make CALLS (100,000) calls with each client through a network with faults: each unit is charged once.
-	WEIR_SOAK_CALLS=$(CALLS) $(GO) test -count 1 -v -timeout 0 ./clients/stand -run '^(TestNode/faults|TestPython/test_client)$$'
+	WEIR_SOAK_CALLS=$(CALLS) $(GO) test -count 1 -v -timeout 0 ./clients/stand -run '^(TestNode|TestPython)$$/faults$$'
 
 mutants: ## Put one fault at a time into the memory engine, batches and the library; a test must fail for each.
 	$(GO) run ./internal/testkit/mutants

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from weirlimit import InputError, UnavailableError, Weir
+from weirlimit import InputError, UnavailableError
 
 from .frameworks import count_allowed, get, need, serve_asgi, serve_wsgi
 from .stand import stand
@@ -25,7 +26,7 @@ class Storage(unittest.TestCase):
 
     def setUp(self):
         need("limits")
-        import weirlimit.storage  # makes weir:// known
+        importlib.import_module("weirlimit.storage")  # makes weir:// known
 
         need_inline()
         server = stand().server(flags=["--inline-policies"])
@@ -170,7 +171,7 @@ class Limits(Storage):
             fixed = limits.strategies.FixedWindowRateLimiter(limits.storage.MemoryStorage())
             moving = limits.strategies.MovingWindowRateLimiter(self.storage(self.uri()))
             user = str(time.monotonic_ns())
-            first = time.monotonic()
+
             counts = {limiter: int(limiter.hit(item, user)) for limiter in (fixed, moving)}
             edge = fixed.get_window_stats(item, user).reset_time
             await_instant(edge - 0.5)
