@@ -159,9 +159,9 @@ func (s *server) stop() {
 
 // featuresOf reports which of the features that cases may need the program has.
 func featuresOf(weir, dir string) (map[string]bool, error) {
-	help, err := exec.Command(weir, "help", "serve").CombinedOutput()
+	help, err := exec.Command(weir, "serve", "--help", "--all").CombinedOutput()
 	if err != nil {
-		return nil, fmt.Errorf("%s help serve: %w\n%s", weir, err, help)
+		return nil, fmt.Errorf("%s serve --help --all: %w\n%s", weir, err, help)
 	}
 	s, err := startServer(weir, dir, 0, options{})
 	if err != nil {
