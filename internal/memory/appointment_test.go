@@ -150,3 +150,43 @@ func TestReplayHasTheRestOfAWait(t *testing.T) {
 		assert.Equal(t, d.StartAfter, c.want, "StartAfter after %v", c.after)
 	}
 }
+
+// TestAppointmentsShareAWindow: of appointments in one window from the first unit, all leave with the
+// first one, also before an operation has recorded them (R3, R18).
+func TestAppointmentsShareAWindow(t *testing.T) {
+	l := newLimiter(policy{Name: "p", Limits: []limit{
+		{Name: "own", Max: 1, Window: time.Minute, By: []string{"user"}},
+		{Name: "all", Kind: engine.KindFixedFromFirst, Max: 10, Window: time.Minute},
+	}})
+	for i, user := range []string{"a", "b"} {
+		at := l.At(noon.Add(time.Duration(i) * 10 * time.Second))
+		granted(at.Allow(K(user)))(t)
+		d := granted(at.wait(K(user), 1))(t)
+		assert.Equal(t, d.StartAfter, time.Minute, "the wait of %s", user)
+	}
+	for _, c := range []struct {
+		after time.Duration
+		want  int64
+	}{{119 * time.Second, 2}, {120 * time.Second, 0}} {
+		states := make([]engine.State, 2)
+		must.Get(l.At(noon.Add(c.after)).do(K("c"), engine.Call{Op: engine.Peek, N: 1, States: states}))(t)
+		assert.Equal(t, states[1].Used, c.want, "units that count after %v", c.after)
+	}
+}
+
+// TestAppointmentBesideALaterCell: an appointment that begins before the end of the newest cell
+// leaves with that cell, after a change to exact instants (R9, R12, R18).
+func TestAppointmentBesideALaterCell(t *testing.T) {
+	p := perUser(5, time.Minute)
+	p.Limits[0].MinInterval, p.Limits[0].Cells = 3*time.Second, 3
+	m := New(Options{})
+	granted(m.on(p).At(noon).Allow(K("a")))(t)
+	p.Limits[0].Cells = 0
+	exact := m.on(p)
+	granted(exact.At(noon.Add(time.Second)).wait(K("a"), 1))(t)
+	cell := (time.Minute.Microseconds()-1)/3 + 1
+	end := time.UnixMicro(noon.UnixMicro()/cell*cell + cell)
+	now := noon.Add(2 * time.Second)
+	d := must.Get(exact.At(now).do(K("a"), engine.Call{Op: engine.Peek, N: 5}))(t)
+	assert.Equal(t, d.RetryAfter, end.Add(time.Minute).Sub(now), "the wait for all units")
+}
