@@ -204,7 +204,7 @@ class Pool:
 
     def _expire(self, waiter: "asyncio.Future[Optional[Connection]]") -> None:
         if not waiter.done():
-            waiter.set_exception(BusyError(none_free(self._address)))
+            waiter.set_exception(UnavailableError(none_free(self._address)))
 
     def _wake(self) -> None:
         """Gives connections with room to those that wait, in their order."""

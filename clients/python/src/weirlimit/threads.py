@@ -445,7 +445,7 @@ class Pool:
             if waiter.woken.is_set():
                 return waiter.connection
             self._waiters.remove(waiter)
-        raise BusyError(none_free(self._address))
+        raise UnavailableError(none_free(self._address))
 
     def _wake(self) -> None:
         """Gives connections with room to those that wait, in their order. The lock is held."""
