@@ -315,18 +315,32 @@ class Connection:
 
 
 def dial(address: Address, deadline: float) -> socket.socket:
-    """Connects to weir."""
+    """Connects to weir: to the first address of its name that answers in time."""
     if address.path is not None:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        sock.settimeout(left(deadline))
+        return connect(socket.AF_UNIX, address.path, deadline)
+    failure: OSError = OSError("its name has no address")
+    for family, _, _, _, place in socket.getaddrinfo(
+        address.host, address.port, type=socket.SOCK_STREAM
+    ):
         try:
-            sock.connect(address.path)
-        except BaseException:
-            sock.close()
-            raise
-        return sock
-    sock = socket.create_connection((address.host, address.port), left(deadline))
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock = connect(family, place, deadline)
+        except OSError as err:
+            failure = err
+        else:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+    raise failure
+
+
+def connect(family: int, place: Any, deadline: float) -> socket.socket:
+    """Returns a connected socket."""
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(left(deadline))
+        sock.connect(place)
+    except BaseException:
+        sock.close()
+        raise
     return sock
 
 
