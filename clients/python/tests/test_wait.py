@@ -15,8 +15,8 @@ from .test_client import ANN, PATIENT, Case, refused
 POLICIES = """
 version: 1
 policies:
-  fast:  {limit: 1 per 250ms per user}
-  slow:  {limit: 1 per minute per user}
+  fast:  {limit: 1 per 250ms per user, max-wait: 20s}
+  slow:  {limit: 1 per minute per user, max-wait: 100s}
   model: {limit: 1000 tokens per minute per tenant}
 """
 
@@ -97,6 +97,6 @@ class Waits(Case):
     def test_without_weir(self):
         for when_down in ("deny", "allow"):
             weir = self.open(refused(), when_down=when_down)
-            decision = weir.policy("fast").wait(ANN)
+            decision = weir.policy("fast").wait(ANN, max_wait=1)
             self.assertEqual(decision.allowed, when_down == "allow")
             self.assertIsNotNone(decision.error)

@@ -130,11 +130,12 @@ class Limiter:
         return threads.run(self._core.peek(key, n), self._weir._pool)
 
     def wait(
-        self, key: Key = NO_KEY, n: int = 1, *, max_wait: float = 30.0, id: Optional[str] = None
+        self, key: Key = NO_KEY, n: int = 1, *, max_wait: float, id: Optional[str] = None
     ) -> Decision:
         """Takes n units at the first instant at which they fit, and returns at that instant.
 
-        It is denied immediately if that is more than max_wait seconds away. Callers of a key are
+        It is denied immediately if that is more than max_wait seconds away, which are at most
+        max-wait of the policy, by default its longest window. Callers of a key are
         served in their order. One call is sent, and none while it sleeps. If the sleep is
         interrupted, the units are given back.
         """
