@@ -77,6 +77,9 @@ func TestBlock(t *testing.T) {
 		block := func(d time.Duration, limits ...string) time.Duration {
 			t.Helper()
 			until := must(l.Block(ctx, ann, d, limits...))
+			if d == 0 && !until.IsZero() {
+				t.Errorf("a block that was ended: until %v, want the zero Time", until)
+			}
 			if until.IsZero() {
 				return 0
 			}

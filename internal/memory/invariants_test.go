@@ -98,6 +98,7 @@ func checkWhole(t *testing.T, m *Memory) {
 			})
 		}
 		assert.Equal(t, lists, s.Lists(), "histories with appointments, and lists of the shard")
+		assert.Equal(t, s.Arena.Spare, 0, "bytes by which the next caller of shard %d may exceed the cap", i)
 		s.Unlock()
 	}
 	maxKeys, maxBytes := m.Caps()
