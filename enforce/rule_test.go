@@ -151,3 +151,40 @@ func TestRuleErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestRuleWaits: MaxWait reaches a policy of a file through a Set, a Decider and a reservation, and a
+// shadow delays nobody (R18).
+func TestRuleWaits(t *testing.T) {
+	s, ctx, ann := newSet(t, ruleSource), context.Background(), map[string]string{"user": "ann"}
+	soon := weir.Request{N: 1, MaxWait: time.Hour}
+	wantStart := func(call string, o weir.Outcome, err error, least, most time.Duration) {
+		t.Helper()
+		if err != nil || !o.Allowed || o.StartAfter < least || o.StartAfter > most {
+			t.Errorf("%s: got %+v, %v, want a start after %v to %v", call, o.Decision, err, least, most)
+		}
+	}
+	for i, call := range []func() (weir.Outcome, error){
+		func() (weir.Outcome, error) { return s.Decide(ctx, "api", ann, soon) },
+		func() (weir.Outcome, error) { return s.Rule("api").DecideFor(ctx, ann, soon) },
+		func() (weir.Outcome, error) {
+			held, o, err := s.Rule("api").ReserveFor(ctx, ann, soon)
+			if err == nil {
+				must.Do(t, held.Cancel(ctx))
+			}
+			return o, err
+		},
+		func() (weir.Outcome, error) { return s.Rule("api").DecideFor(ctx, ann, soon) }, // in its place
+	} {
+		o, err := call()
+		window := time.Duration(min(i, 2)) * time.Minute
+		wantStart("api", o, err, max(0, window-time.Minute/2), window)
+	}
+	for range 2 {
+		o, err := s.Rule("trial").DecideFor(ctx, ann, soon)
+		wantStart("trial", o, err, 0, 0)
+	}
+	_, err := s.Decide(ctx, "jobs", ann, soon)
+	if !errors.Is(err, &weir.InputError{Field: "wait"}) {
+		t.Errorf("under a concurrency limit: got %v, want an input error about the wait", err)
+	}
+}

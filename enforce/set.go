@@ -223,15 +223,25 @@ func (s *Set) Record(
 }
 
 // Decide decides an attempt with all its options: an instant, an idempotency key, the states of
-// all limits. Without an instant (Request.At) it decides now. A TTL and 0 units are a
+// all limits, a wait. Without an instant (Request.At) it decides now. A TTL and 0 units are a
 // [weir.InputError].
+//
+// A policy in shadow ignores MaxWait and delays nobody. Under count: reported MaxWait is a
+// [weir.InputError], because an attempt takes nothing. The word max-wait of the file bounds callers
+// of weir serve alone.
 func (s *Set) Decide(
 	ctx context.Context, name string, values map[string]string, q weir.Request,
 ) (weir.Outcome, error) {
 	if err := checkRequest(&q, false); err != nil {
 		return weir.Outcome{}, err
 	}
-	return s.outcome(ctx, name, values, enforce.Request{N: q.N, At: q.At, States: q.States, ID: q.ID})
+	return s.outcome(ctx, name, values, enforce.Request{
+		N:       q.N,
+		At:      q.At,
+		States:  q.States,
+		ID:      q.ID,
+		MaxWait: q.MaxWait,
+	})
 }
 
 // checkRequest returns the error of a request of 0 units, or of one with a TTL that makes no

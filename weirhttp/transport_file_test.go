@@ -3,10 +3,12 @@ package weirhttp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -69,3 +71,44 @@ func TestTransportOfReportedUnits(t *testing.T) {
 		t.Errorf("%v, %d sent; want ErrProgram and 0", err, sent)
 	}
 }
+
+// TestFilesWait: the requests of a middleware and of a transport wait for their instants under a
+// policy of a file, and a shadow delays none (R18).
+func TestFilesWait(t *testing.T) { synctest.Test(t, testFilesWait) }
+
+func testFilesWait(t *testing.T) {
+	set := must.Get(enforce.New(parse(t, "  api: {limit: 2 per 3s}\n  trial: {limit: 1 per hour, shadow: true}\n"), weir.NewMemory()))(t)
+	served := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	start := time.Now()
+	for name, want := range map[string]time.Duration{"api": 3 * time.Second, "trial": 0} {
+		h := weirhttp.Middleware(set.Rule(name), nil, weirhttp.MaxWait(weir.Never))(served)
+		before := time.Now()
+		for range 3 {
+			w := httptest.NewRecorder()
+			if h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil)); w.Code != 200 {
+				t.Errorf("%s: status %d", name, w.Code)
+			}
+		}
+		if took := time.Since(before); took != want {
+			t.Errorf("%s: three requests took %v, want %v", name, took, want)
+		}
+	}
+	var sent []time.Duration
+	next := roundTripper(func(*http.Request) (*http.Response, error) {
+		sent = append(sent, time.Since(start))
+		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+	})
+	transport := weirhttp.NewTransport(next, set.Rule("api"), nil)
+	for range 4 {
+		r := httptest.NewRequest("GET", "/", nil)
+		must.Get(transport.RoundTrip(r))(t)
+	}
+	// The middleware has used 2 at 0s and 1 at 3s.
+	if want := "[3s 6s 6s 9s]"; fmt.Sprint(sent) != want {
+		t.Errorf("sent after %v, want %s", sent, want)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -58,6 +58,10 @@ type Request struct {
 	// an ID it gets a random one. In Decide a TTL of 0 stands for the longest window.
 	Reserve bool
 	TTL     time.Duration
+
+	// MaxWait is the longest wait of an attempt, as weir.Request.MaxWait (R18). A shadow, and an
+	// attempt of 0 units, start now. Under count: reported it is bad input.
+	MaxWait time.Duration
 }
 
 // records reports whether the request adds units without a decision. A record of 0 units is a
@@ -275,6 +279,9 @@ func (r *Rule) Decide(ctx context.Context, a *Request) (Outcome, error) {
 
 // decide is Decide without the Handle.
 func (r *Rule) decide(ctx context.Context, a *Request) (o Outcome, err error) {
+	if err := r.checkWait(a); err != nil {
+		return o, err
+	}
 	switch a.Op {
 	case engine.Attempt, engine.Peek, engine.Probe, engine.Record:
 	case engine.Reset, engine.Block:
@@ -297,6 +304,25 @@ func (r *Rule) decide(ctx context.Context, a *Request) (o Outcome, err error) {
 // errReported rejects a reservation under a policy that counts reported units.
 func (r *Rule) errReported() error {
 	return engine.Input("request", "policy %q counts reported units, so an attempt takes nothing that could be settled; report the units instead", r.Name)
+}
+
+// checkWait returns the error of a request that cannot wait (R18). It checks those too whose
+// policy or units ignore the wait.
+func (r *Rule) checkWait(a *Request) error {
+	switch {
+	case a.MaxWait == 0:
+		return nil
+	case a.Op != engine.Attempt:
+		return engine.Input("wait", "MaxWait is for attempts; leave it out of other operations")
+	case r.Reported:
+		return engine.Input("wait", "policy %q counts reported units, so an attempt takes nothing for which it could wait; leave MaxWait out", r.Name)
+	}
+	c := weir.Call{
+		Limiter: r.byPlan[0].Limiter, // plans and overrides change neither the mode nor a kind
+		Key:     a.Key,
+		Request: weir.Request{N: max(a.N, 1), MaxWait: a.MaxWait},
+	}
+	return c.Check()
 }
 
 // changeKey resets or blocks a key. The key may lack values that overrides are for, and plans
@@ -384,6 +410,8 @@ func (r *Rule) begin(o *Outcome, a *Request) weir.Call {
 		q.Op = engine.Peek // 0 units are charged nothing (R4)
 	case a.Op == engine.Attempt && r.Reported:
 		q.Op = engine.Probe // a denial begins its block (R20)
+	case !r.Shadow: // which delays nobody
+		q.Request.MaxWait = a.MaxWait
 	}
 	if r.WarnPercents != nil && r.charges(&q) && (len(r.Limits) > 1 || r.HasBlocks()) {
 		q.Request.States = statesFor(q.Request.States, o.Limiter)
@@ -444,6 +472,7 @@ func (o *Outcome) shadow(a *Request, err error) error {
 	d := &o.Decision
 	d.Allowed, d.Granted = true, a.N
 	d.RetryAfter, d.Limit = 0, ""
+	d.StartAfter = 0 // a replay of a time without the shadow has one
 	d.Blocked = 0    // Applied.Blocked has the end of the block that is not enforced
 	d.Cached = false // a cached decision never allows (R8)
 	return nil
@@ -451,15 +480,22 @@ func (o *Outcome) shadow(a *Request, err error) error {
 
 // decideLimits makes the call of the limiter for a, without a shadow.
 func (r *Rule) decideLimits(ctx context.Context, o *Outcome, a *Request, c *weir.Call) (d weir.Decision, err error) {
-	q := &c.Request
-	plain := c.Op == engine.Attempt && q.At.IsZero() && q.States == nil && q.ID == ""
 	switch {
 	case a.Reserve && a.N > 0: // a reservation of 0 units is a peek (R4)
 		return r.reserve(ctx, o, a, c)
-	case plain:
-		return c.Limiter.AllowN(ctx, c.Key, q.N) // the fast path of a Limiter
+	case isPlain(c):
+		return c.Limiter.AllowN(ctx, c.Key, c.Request.N) // the fast path of a Limiter
 	}
 	return c.Do(ctx)
+}
+
+// isPlain reports whether a call is an attempt now without options.
+func isPlain(c *weir.Call) bool {
+	q := &c.Request
+	if q.MaxWait != 0 || q.ID != "" {
+		return false
+	}
+	return c.Op == engine.Attempt && q.At.IsZero() && q.States == nil
 }
 
 // crosses reports whether taking units brought the use of a limit from below percent of its

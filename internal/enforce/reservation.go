@@ -46,6 +46,8 @@ func (r *Rule) engineCall(a *Request, c *weir.Call, opened *engine.Reservation) 
 		ID:     q.ID,
 		States: q.States,
 		Outage: r.WhenStoreIsDown,
+
+		MaxWait: min(q.MaxWait, weir.MaxWindow).Microseconds(), // Never is the longest wait
 	}
 	if !q.At.IsZero() {
 		made.At, made.Given = q.At.UnixMicro(), true

@@ -84,6 +84,9 @@ func (it *Item) check(c *weir.Call) error {
 	if it.Reserve && it.Rule.Reported {
 		return it.Rule.errReported()
 	}
+	if err := it.Rule.checkWait(&it.Request); err != nil {
+		return err
+	}
 	return c.Check()
 }
 
@@ -100,7 +103,7 @@ func (it *Item) check(c *weir.Call) error {
 // these items are denied with them, and Applied.Would is that of a peek.
 //
 // After an error no item has an Outcome. That of bad input is a [*engine.CallError] with the
-// index of the item.
+// index of the item. One that may wait is bad input, also under a shadow.
 func DecideTogether(ctx context.Context, items []Item) error {
 	began := time.Now()
 	err := decideTogether(ctx, items)
@@ -157,6 +160,8 @@ func (t *together) prepare() error {
 			return &engine.CallError{Call: i, Err: err}
 		}
 		switch {
+		case it.MaxWait != 0:
+			return &engine.CallError{Call: i, Err: engine.Input("wait", "calls that are decided together cannot wait; leave MaxWait out, or decide the call by itself")}
 		case it.Reserve:
 			return &engine.CallError{Call: i, Err: engine.Input("request", "policy %q: units are not reserved together with others; reserve them by themselves", r.Name)}
 		case r.Shadow:
