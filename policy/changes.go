@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/duration"
 )
 
 // Changes describes the differences between two files, a phrase for each, such as "api: plan
@@ -75,6 +76,7 @@ func (p *Definition) sections() []section {
 		{"denied", deniedValues[indexOf(p.Mode == weir.CountDenied)]},
 		{"batch", batchValues[indexOf(p.Mode == weir.Partial)]},
 		{"when-store-is-down", strings.ToLower(p.WhenStoreIsDown.String())},
+		{"max-wait", only(p.MaxWait != 0, duration.Format(p.MaxWait))},
 		{"count", countValues[indexOf(p.Reported)]},
 		{"shadow", only(p.Shadow, isSet)},
 		{"plan-by", p.PlanBy},

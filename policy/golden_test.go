@@ -111,6 +111,9 @@ func describe(f *File) string {
 	var b strings.Builder
 	for _, p := range f.Policies {
 		fmt.Fprintf(&b, "%d %s mode=%v when-store-is-down=%v about=%q\n", p.Line, p.Name, p.Mode, storeDownValues[p.WhenStoreIsDown-1], p.About)
+		if p.MaxWait != 0 {
+			fmt.Fprintf(&b, "   max-wait=%v\n", p.MaxWait)
+		}
 		for i, l := range p.Limits {
 			fmt.Fprintf(&b, "  %s: %s\n    max=%d unit=%q %s interval=%v by=%q cells=%d\n",
 				l.Name, p.Sentence(i), l.Max, p.Units[i], lengthText(l), l.MinInterval, l.By, l.Cells)

@@ -22,6 +22,7 @@ type Definition struct {
 	Units           []string       // each limit's word for a unit ("messages"); "" for none
 	WarnPercents    []int          // percentage of each limit's Max at which a grant carries a warning; 0 = none; nil if no limit warns
 	WhenStoreIsDown engine.Outage  // deny, allow or share; the default is deny (R15)
+	MaxWait         time.Duration  // the longest MaxWait of a caller of weir serve, 1ms … 400 days; 0 = the longest window
 	Shadow          bool           // decided and counted, not enforced
 	Reported        bool           // only records are charged; an attempt is a peek
 	Addresses       map[string]int // keys with addresses: the bits of the IPv6 prefix that is one client, 32 … 128

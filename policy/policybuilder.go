@@ -60,7 +60,7 @@ func (d *policyBuilder) complete(name *yamlnode.Node) {
 	if _, err := d.policy.Compile(); err != nil {
 		d.failBy(err, name.Offset)
 	}
-	d.try(d.checkCountDenied, d.checkReported)
+	d.try(d.checkCountDenied, d.checkReported, d.checkMaxWait)
 	if d.try(d.readForms, d.readPlans, d.readOverrides) {
 		d.checkPlansUsed()
 	}
@@ -111,6 +111,28 @@ func (d *policyBuilder) checkReported() {
 	if i := d.limitOf(weir.KindConcurrency); d.policy.Reported && i >= 0 {
 		fail(d.valueAt("count"), "write count: attempts, or move the concurrency limit to a policy of its own",
 			"under count: reported an attempt takes nothing, so it would hold nothing of limit %s", d.policy.Limits[i].Name)
+	}
+}
+
+// setMaxWait reads the longest wait of a caller over the wire.
+func (d *policyBuilder) setMaxWait(at int, word string) {
+	d.policy.MaxWait = lengthAt(at, word)
+	checkLength(at, "wait", d.policy.MaxWait)
+}
+
+// checkMaxWait rejects max-wait where no attempt can wait (R18).
+func (d *policyBuilder) checkMaxWait() {
+	const next = "remove max-wait"
+	held := d.limitOf(weir.KindConcurrency)
+	switch {
+	case d.policy.MaxWait == 0:
+	case d.policy.Mode == weir.CountDenied:
+		fail(d.valueAt("max-wait"), next, "under denied: counted a denied attempt delays the next one, so none can wait")
+	case d.policy.Reported:
+		fail(d.valueAt("max-wait"), next, "under count: reported an attempt takes nothing, so it has nothing to wait for")
+	case held >= 0:
+		fail(d.valueAt("max-wait"), "remove max-wait, or move the concurrency limit to a policy of its own",
+			"nobody knows when the units of limit %s are released, so no attempt can wait", d.policy.Limits[held].Name)
 	}
 }
 

@@ -113,6 +113,7 @@ var policyWords = []word[*policyBuilder]{
 	{"cells", whole(0, maxCells, func(d *policyBuilder) *int64 { return &d.cells })},
 	{"warn", scalar((*policyBuilder).setWarn)},
 	{"when-store-is-down", choice(storeDownValues, (*policyBuilder).setWhenStoreIsDown)},
+	{"max-wait", scalar((*policyBuilder).setMaxWait)},
 	{"count", choice(countValues, func(d *policyBuilder, _, i int) { d.policy.Reported = i == 1 })},
 	{"shadow", boolean(func(d *policyBuilder) *bool { return &d.policy.Shadow })},
 	{"costs", nil},

@@ -78,7 +78,7 @@ func TestPoliciesOfAFileWait(t *testing.T) {
 			{"trial", "ann", 0, 1, time.Minute, 0, true},
 			{"login", "ann", 0, 0, 0, 0, true},
 			{"login", "ann", 0, 1, 10 * time.Second, 9 * time.Second, true},
-			{"login", "ann", 0, 2, 10 * time.Second, 0, false},   // begins a block
+			{"login", "ann", 0, 2, 10 * time.Second, 0, false},  // begins a block
 			{"login", "ann", 0, 40, 50 * time.Second, 0, false}, // meets it
 		} {
 			a := waiter(c.user, c.plan, c.second, c.most)
