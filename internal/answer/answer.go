@@ -26,6 +26,7 @@ type Answer struct {
 	Decision weir.Decision
 	States   []weir.LimitState // as Request.States: in the order of the limits, or nil
 	Units    []string          // the word for each limit's units, such as "messages"; "" or missing = no word
+	Waits    bool              // the request may wait, also for 0: the JSON has its start
 	Blocked  time.Time         // until when a block of a policy file denies the key; zero = none does
 }
 
@@ -37,7 +38,8 @@ func Of(o *weir.Outcome) *Answer {
 
 // AppendJSON appends the answer as one JSON object, without a newline. Milliseconds are
 // rounded up, retry_after_us is exact, and -1 stands for weir.Never. The members degraded,
-// replayed and cached are present only when they are true. by adds the parts of a policy file that
+// replayed and cached are present only when they are true. The answer to a request that may wait
+// has start_after_ms, and start_at with the exact instant after a new grant. by adds the parts of a policy file that
 // applied: plan, override, shadow, block and warnings; nil = none.
 func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	d := &a.Decision
@@ -49,7 +51,14 @@ func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	b = strconv.AppendInt(append(b, `,"retry_after_us":`...), ceil(d.RetryAfter, time.Microsecond), 10)
 	b = strconv.AppendInt(append(b, `,"reset_after_ms":`...), ceil(d.ResetAfter, time.Millisecond), 10)
 	b = AppendInstant(append(b, `,"at":"`...), d.At)
-	b = AppendString(append(b, `","limit":`...), d.Limit)
+	b = append(b, '"')
+	if a.Waits {
+		b = strconv.AppendInt(append(b, `,"start_after_ms":`...), Millis(d.StartAfter), 10)
+		if start, ok := Start(d); ok {
+			b = append(AppendInstant(append(b, `,"start_at":"`...), start), '"')
+		}
+	}
+	b = AppendString(append(b, `,"limit":`...), d.Limit)
 	if d.Degraded {
 		b = append(b, `,"degraded":true`...)
 	}
@@ -71,6 +80,13 @@ func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 		b = a.appendLimit(b, i)
 	}
 	return append(b, "]}"...)
+}
+
+// Start returns the instant at which the use of granted units begins (R18), which a refund names
+// to cancel it. Only a new grant has it: StartAfter of a replay begins now, and At is the instant of
+// the first answer.
+func Start(d *weir.Decision) (start time.Time, ok bool) {
+	return d.At.Add(d.StartAfter), d.Allowed && !d.Replayed
 }
 
 // Known yields the known states with the indices of their limits. A fallback without the

@@ -72,6 +72,34 @@ func TestAppendJSONMarks(t *testing.T) {
 	}
 }
 
+// TestAppendJSONOfWaits: the start is there for a request that may wait, also without a wait. Only a
+// new grant has its instant, and only a limit with units ahead has their number.
+func TestAppendJSONOfWaits(t *testing.T) {
+	at := time.Date(2026, 11, 20, 13, 7, 31, 5000, time.UTC)
+	for _, c := range []struct {
+		waits bool
+		d     weir.Decision
+		want  string
+	}{
+		{false, weir.Decision{At: at, Allowed: true}, `"at":"2026-11-20T13:07:31.000005Z","limit":""`},
+		{true, weir.Decision{At: at, Allowed: true}, `"at":"2026-11-20T13:07:31.000005Z","start_after_ms":0,"start_at":"2026-11-20T13:07:31.000005Z","limit":""`},
+		{true, weir.Decision{At: at, Allowed: true, StartAfter: 1200 * time.Microsecond}, `"start_after_ms":2,"start_at":"2026-11-20T13:07:31.001205Z","limit":""`},
+		{true, weir.Decision{At: at, Allowed: true, Replayed: true, StartAfter: time.Second}, `"start_after_ms":1000,"limit":"","replayed":true`},
+		{true, weir.Decision{At: at}, `"start_after_ms":0,"limit":""`},
+	} {
+		a := slack(t, c.d)
+		a.Waits = c.waits
+		if got := string(a.AppendJSON(nil, nil)); !strings.Contains(got, c.want) {
+			t.Errorf("%+v: got %s, want %s in it", c.d, got, c.want)
+		}
+	}
+	a := slack(t, weir.Decision{At: at})
+	a.States[0].Ahead, a.States[0].LastAhead = 3, 4200*time.Millisecond+1
+	if got := string(a.AppendJSON(nil, nil)); strings.Count(got, `"ahead":3,"last_ahead_ms":4201}`) != 1 || strings.Count(got, "ahead") != 2 {
+		t.Errorf("got %s, want the units ahead of the first limit", got)
+	}
+}
+
 // TestKnown: states without a name are passed over, and places are those of the rules.
 func TestKnown(t *testing.T) {
 	a := Answer{States: []weir.LimitState{{Name: "a"}, {}, {Name: "c"}, {Name: "d"}}}

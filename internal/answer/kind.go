@@ -51,6 +51,10 @@ func (a *Answer) appendLimit(b []byte, i int) []byte {
 	b = strconv.AppendInt(append(b, `,"retry_after_ms":`...), ceil(s.RetryAfter, time.Millisecond), 10)
 	b = strconv.AppendInt(append(b, `,"next_ms":`...), ceil(s.NextAfter, time.Millisecond), 10)
 	b = strconv.AppendInt(append(b, `,"reset_after_ms":`...), ceil(s.ResetAfter, time.Millisecond), 10)
+	if s.Ahead > 0 {
+		b = strconv.AppendInt(append(b, `,"ahead":`...), s.Ahead, 10)
+		b = strconv.AppendInt(append(b, `,"last_ahead_ms":`...), Millis(s.LastAhead), 10)
+	}
 	return append(b, '}')
 }
 
@@ -176,8 +180,17 @@ func (a *Answer) appendNever(b []byte, i int) []byte {
 }
 
 // appendUsed appends "10 of 10 messages used in the last 30m for category=errors", or the
-// same in the words of another kind.
+// same in the words of another kind, and the units ahead.
 func (a *Answer) appendUsed(b []byte, i int) []byte {
+	b = a.appendUse(b, i)
+	if ahead := a.States[i].Ahead; ahead > 0 {
+		b = fmt.Appendf(b, ", with %d for callers that wait", ahead)
+	}
+	return b
+}
+
+// appendUse is appendUsed without the units ahead.
+func (a *Answer) appendUse(b []byte, i int) []byte {
 	s, l := &a.States[i], &a.Compiled.Limits[i]
 	switch {
 	case a.Decision.Degraded:

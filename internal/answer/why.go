@@ -36,6 +36,8 @@ func (a *Answer) Why(by *Applied) string {
 		b = a.appendDenied(b, i)
 	case a.Decision.Granted < a.N:
 		b = a.appendPart(b, i)
+	case a.Decision.StartAfter > 0:
+		b = a.appendTurn(b, i)
 	default:
 		b = a.appendAllowed(b, i)
 	}
@@ -86,11 +88,17 @@ func (a *Answer) appendUnknown(b []byte) []byte {
 	switch {
 	case d.Replayed:
 		b = AppendInstant(append(b, "answered as at "...), d.At)
-		return append(b, ": this operation was made before, and is charged once"...)
+		b = append(b, ": this operation was made before, and is charged once"...)
+		if d.StartAfter > 0 {
+			b = append(append(b, "; your turn in "...), Wait(d.StartAfter)...)
+		}
+		return b
 	case d.Degraded && d.Allowed:
 		return append(b, "allowed without counting: the store could not decide"...)
 	case d.Degraded:
 		return append(b, "denied: the store could not decide; try again later"...)
+	case d.Allowed && d.StartAfter > 0:
+		return append(append(b, "your turn in "...), Wait(d.StartAfter)...)
 	case d.Allowed:
 		return fmt.Appendf(b, "%d left", d.Remaining)
 	case !a.Blocked.IsZero():
@@ -148,12 +156,17 @@ func (a *Answer) taken(i int) int64 { return a.Compiled.Limits[i].Units(a.N) }
 // appendTooClose: there is room, but the minimum interval is not over.
 func (a *Answer) appendTooClose(b []byte, i int) []byte {
 	s := &a.States[i]
-	if a.Compiled.Mode == weir.CountDenied {
+	ago := s.MinInterval - s.MinIntervalAfter
+	switch {
+	case ago < 0:
+		b = a.appendKey(fmt.Appendf(b, "the last grant begins in %s and grants must be %s apart",
+			Wait(-ago), Exactly(s.MinInterval)), i, byAll)
+	case a.Compiled.Mode == weir.CountDenied:
 		b = a.appendKey(fmt.Appendf(b, "attempts must be %s apart", Exactly(s.MinInterval)), i, byAll)
 		b = append(b, ", and a denied one counts too"...)
-	} else {
+	default:
 		b = a.appendKey(fmt.Appendf(b, "the last grant was %s ago and grants must be %s apart",
-			Ago(s.MinInterval-s.MinIntervalAfter), Exactly(s.MinInterval)), i, byAll)
+			Ago(ago), Exactly(s.MinInterval)), i, byAll)
 	}
 	return a.appendWhen(b, i, "open again in ")
 }
@@ -182,6 +195,21 @@ func (a *Answer) appendAllowed(b []byte, i int) []byte {
 		b = a.appendWait(append(b, "; the same again fits in "...), i, again)
 	}
 	return b
+}
+
+// appendTurn: granted, and its use begins later (R18).
+func (a *Answer) appendTurn(b []byte, i int) []byte {
+	before := a.States[i].Ahead - a.taken(i)
+	switch {
+	case before <= 0:
+		b = append(b, "nobody waits"...)
+	case before == 1 && a.word(i) == "":
+		b = append(b, "1 unit waits"...)
+	default:
+		b = append(a.appendUnits(b, i, before), " wait"...)
+	}
+	b = a.appendKey(append(b, " before you"...), i, ", among all callers together")
+	return append(append(b, "; your turn in "...), Wait(a.Decision.StartAfter)...)
 }
 
 // Span formats the length of a window: "second", "minute", "hour", or as Exactly does.

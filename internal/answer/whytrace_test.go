@@ -54,7 +54,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// decided decides a call, "@INSTANT [OPERATION] UNITS", for the key 42.
+// decided decides a call, "@INSTANT [OPERATION] UNITS", for the key 42. The operation wait is an
+// attempt that may wait.
 func decided(t *testing.T, rule *enforce.Rule, words []string) answer.Answer {
 	t.Helper()
 	at := must.Get(time.ParseDuration(words[0][1:]))(t)
@@ -62,6 +63,9 @@ func decided(t *testing.T, rule *enforce.Rule, words []string) answer.Answer {
 	r := enforce.Request{N: n, At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(at), States: make([]weir.LimitState, len(rule.Limits))}
 	if len(words) > 2 {
 		r.Op = map[string]engine.Op{"peek": engine.Peek, "record": engine.Record}[words[1]]
+		if words[1] == "wait" {
+			r.MaxWait = weir.Never
+		}
 	}
 	if len(rule.Dimensions()) > 0 {
 		r.Key = weir.K("42")
