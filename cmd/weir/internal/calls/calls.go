@@ -60,6 +60,7 @@ type Rule struct {
 type counts struct {
 	calls    [observe.Protocols][observe.Outcomes]atomic.Int64
 	degraded atomic.Int64
+	waiting  atomic.Int64 // grants that start later
 
 	// Of reservations.
 	opened, settled atomic.Int64
@@ -124,6 +125,9 @@ func (p *Rule) Observe(c enforce.Call) {
 	decided := c.Request.Op <= engine.Record
 	if decided && !via.Step && c.Index == 0 {
 		p.to.Metrics.Took[via.Protocol].Observe(c.Took.Seconds())
+	}
+	if d := &c.Outcome.Decision; c.Err == nil && d.StartAfter > 0 && !d.Replayed {
+		p.waiting.Add(1)
 	}
 	note := observe.Call{Protocol: via.Protocol, Outcome: observe.Error}
 	if !via.Step {
@@ -350,6 +354,12 @@ func (o *Observer) AddMetrics(inForce func() []*enforce.Rule) {
 		}))
 	m.Table("weir_reservations_total", "Reservations that were opened and settled, and settlements and extensions that came too late (expired).", []string{"policy", "event"},
 		each((*Rule).reservationRows))
+	m.Table("weir_waiting_decisions_total", "Grants to callers that wait: their use begins later.", []string{"policy"},
+		each(func(p *Rule, yield func(metrics.Row)) {
+			if n := p.waiting.Load(); n > 0 {
+				yield(metrics.Row{Labels: []string{p.rule.Name}, N: n})
+			}
+		}))
 	m.Table("weir_degraded_decisions_total", "Decisions without the store, by when-store-is-down.", []string{"policy"},
 		each(func(p *Rule, yield func(metrics.Row)) {
 			yield(metrics.Row{Labels: []string{p.rule.Name}, N: p.degraded.Load()})

@@ -44,14 +44,14 @@ func TestRedisCLISendsCommands(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"PING", "PONG\n"},
 		{"WEIR.CHECK push teacher=42 10", "1\n10\n0\n60000\n60000\n\nAT\n0\n0\n"},
-		{"-3 WEIR.CHECK push teacher=42", "0\n0\n0\nWAIT\nWAIT\nlimit\nAT\n0\n0\n"},
+		{"-3 WEIR.CHECK push teacher=42", "0\n0\n0\nLATER\nLATER\nlimit\nAT\n0\n0\n"},
 		{"WEIR.RESET push teacher=42", "limit\n\n"},
-		{"WEIR.CHECK push teacher", "ERR teacher has no =; write WEIR.CHECK policy dimension=value … [n] [ID id], with a dimension=value for each of teacher\n\n"},
-		{"WEIR.CHECK push teacher=42 many", "ERR n must be a whole number, 0 to 2251799813685247, in digits alone, not many; write WEIR.CHECK policy dimension=value … [n] [ID id]\n\n"},
+		{"WEIR.CHECK push teacher", "ERR teacher has no =; write WEIR.CHECK policy dimension=value … [n] [WAIT milliseconds] [ID id], with a dimension=value for each of teacher\n\n"},
+		{"WEIR.CHECK push teacher=42 many", "ERR n must be a whole number, 0 to 2251799813685247, in digits alone, not many; write WEIR.CHECK policy dimension=value … [n] [WAIT milliseconds] [ID id]\n\n"},
 	} {
 		got := cli(strings.Fields(c.args)...)
 		want := regexp.QuoteMeta(c.want)
-		want = strings.NewReplacer("AT", `\d{16}`, "WAIT", `\d{5}`).Replace(want)
+		want = strings.NewReplacer("AT", `\d{16}`, "LATER", `\d{5}`).Replace(want)
 		if !regexp.MustCompile("^" + want + "$").MatchString(got) {
 			t.Errorf("redis-cli %s: %q, want %q", c.args, got, c.want)
 		}

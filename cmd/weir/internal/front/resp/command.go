@@ -73,12 +73,12 @@ var (
 func init() {
 	commands = []command{
 		{name: "WEIR.POLICIES", usage: "WEIR.POLICIES", reply: listPolicies},
-		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID"}}, op: engine.Attempt},
+		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [WAIT milliseconds] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID", "WAIT"}}, op: engine.Attempt},
 		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS"}}, op: engine.Peek},
 		{name: "WEIR.COUNT", usage: "WEIR.COUNT policy dimension=value … last_ms [LIMIT name]", least: 1, most: maxArgs, syntax: syntax{needs: countSpan, numbers: 1, options: []string{"LIMITS", "LIMIT"}}, change: count, op: engine.Count},
 		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID"}}, op: engine.Record},
 		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, syntax: syntax{needs: grantInstant, numbers: 2, options: []string{"LIMITS", "ID"}}, change: refund, op: engine.Refund},
-		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID", "TTL"}}, op: engine.Attempt},
+		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [WAIT milliseconds] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID", "TTL", "WAIT"}}, op: engine.Attempt},
 		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, syntax: syntax{reservation: true, settles: engine.AllUnits}, change: settle},
 		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, syntax: syntax{reservation: true}, change: settle},
 		{name: "WEIR.EXTEND", usage: "WEIR.EXTEND reservation [n [reserved]]", least: 1, most: 3, syntax: syntax{reservation: true}, change: extend},
@@ -141,6 +141,8 @@ type arguments struct {
 	pairs  enforce.Pairs // the pairs of the key
 	needed int64         // the number that syntax.needs
 	ttl    int64         // time to live in milliseconds; 0 = not set
+	waits  bool          // there is a WAIT, so that the answer has a start
+	wait   int64         // the longest wait in milliseconds
 	lines  []string      // the limits of an inline policy; nil = the policy is that of the file
 
 	reservation string // its name
@@ -236,6 +238,9 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 		a.Reserve = true
 		a.TTL, err = reserve.TTL(a.policy, &a.Target, a.ttl, "TTL")
 	}
+	if err == nil && a.waits {
+		a.MaxWait, err = calls.MaxWait(a.policy, a.wait, "WAIT")
+	}
 	return a, err
 }
 
@@ -260,7 +265,7 @@ func (a *arguments) changesKey() bool { return a.Op == engine.Reset || a.Op == e
 func namedOperand(pairs []string, of *enforce.Rule) string {
 	for _, pair := range pairs {
 		name, _, _ := strings.Cut(pair, "=")
-		operand := slices.Contains([]string{"N", "ID", "TTL", "LIMIT", "LIMITS", "UNITS", "COST"}, strings.ToUpper(name))
+		operand := slices.Contains([]string{"N", "ID", "TTL", "WAIT", "LIMIT", "LIMITS", "UNITS", "COST"}, strings.ToUpper(name))
 		if operand && !slices.Contains(of.Dimensions(), name) {
 			return pair
 		}
@@ -299,6 +304,12 @@ func (a *arguments) cutOptions(args []string, cmd *command) ([]string, error) {
 			}
 			if a.ttl == 0 {
 				return nil, calls.BadInput("TTL must be 1 or more; leave it out for the longest time")
+			}
+		case name == "WAIT" && !a.waits:
+			var err error
+			a.waits = true
+			if a.wait, err = number(value, "WAIT, in milliseconds,", weir.MaxWindow.Milliseconds(), "", cmd); err != nil {
+				return nil, err
 			}
 		case name == "LIMITS":
 			a.lines = slices.Insert(a.lines, 0, value)

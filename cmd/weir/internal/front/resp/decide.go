@@ -27,15 +27,46 @@ func (s *Server) conclude(out []byte, a *arguments, o *enforce.Outcome, err erro
 		return out, err
 	case a.Reserve:
 		return answerReservation(out, a, o), nil
-	case a.ID != "":
-		return appendBool(appendDecision(out, &o.Decision, 1), o.Decision.Replayed), nil
 	}
-	return appendDecision(out, &o.Decision, 0), nil
+	d := &o.Decision
+	out = appendReplay(appendDecision(out, d, optionElements(a)), a, d)
+	return appendStart(out, a, d), nil
 }
 
-// appendDecision appends a decision as the first nine elements of an array with more elements:
-// with an idempotency key, a tenth is whether the answer is a replay. New elements may be added
-// behind these; these keep their places.
+// optionElements returns the number of elements that the options of a command add to a decision.
+func optionElements(a *arguments) (n int) {
+	if a.ID != "" {
+		n++
+	}
+	if a.waits {
+		n += 2
+	}
+	return n
+}
+
+// appendReplay appends whether the answer to a command with an ID is a replay.
+func appendReplay(b []byte, a *arguments, d *weir.Decision) []byte {
+	if a.ID == "" {
+		return b
+	}
+	return appendBool(b, d.Replayed)
+}
+
+// appendStart appends the start of a command with WAIT: its instant, or 0 if the answer is no new
+// grant, and the milliseconds until then. They are the last elements.
+func appendStart(b []byte, a *arguments, d *weir.Decision) []byte {
+	if !a.waits {
+		return b
+	}
+	at := int64(0)
+	if start, ok := answer.Start(d); ok {
+		at = start.UnixMicro()
+	}
+	return appendInt(appendInt(b, at), answer.Millis(d.StartAfter))
+}
+
+// appendDecision appends a decision as the first nine elements of an array with more elements. New
+// elements may be added behind these; these keep their places.
 func appendDecision(b []byte, d *weir.Decision, more int) []byte {
 	b = appendArray(b, 9+more)
 	b = appendBool(b, d.Allowed)
@@ -138,8 +169,8 @@ func (c *session) flush() {
 
 // answerReservation answers with a decision and two more elements: the reservation, "" if nothing
 // was granted, and the instant when it expires, or 0. With an idempotency key,
-// one more element is whether the answer is a replay. After a grant with a hold, the last
-// element is its end.
+// one more element is whether the answer is a replay. After a grant with a hold, one more is its
+// end. With WAIT the last two are the start.
 func answerReservation(out []byte, a *arguments, o *enforce.Outcome) []byte {
 	d, expires := &o.Decision, int64(0)
 	var x reserve.Reservation
@@ -147,14 +178,16 @@ func answerReservation(out []byte, a *arguments, o *enforce.Outcome) []byte {
 		x = reserve.Opened(a.policy, a.lines, a.pairs, &a.Request, o)
 		expires = x.Expires.UnixMicro()
 	}
-	more, n := appendInt(appendBulk(nil, x.Name), expires), 2
-	if a.ID != "" {
-		more, n = appendBool(more, d.Replayed), n+1
-	}
+	n := 2 + optionElements(a)
 	if !x.HeldUntil.IsZero() {
-		more, n = appendInt(more, x.HeldUntil.UnixMicro()), n+1
+		n++
 	}
-	return append(appendDecision(out, d, n), more...)
+	out = appendInt(appendBulk(appendDecision(out, d, n), x.Name), expires)
+	out = appendReplay(out, a, d)
+	if !x.HeldUntil.IsZero() {
+		out = appendInt(out, x.HeldUntil.UnixMicro())
+	}
+	return appendStart(out, a, d)
 }
 
 // settle answers WEIR.SETTLE and WEIR.RELEASE with four elements: the units that were

@@ -2,12 +2,12 @@
 // client of Weir: RESP2, and RESP3 after HELLO 3.
 //
 //	WEIR.POLICIES                                       lists the policies
-//	WEIR.CHECK   policy dimension=value … [n] [ID id]   attempts n units
+//	WEIR.CHECK   policy dimension=value … [n] [WAIT ms] [ID id]  attempts n units
 //	WEIR.PEEK    policy dimension=value … [n]           the same, without a change
 //	WEIR.COUNT   policy dimension=value … last_ms [LIMIT name]  counts the units of a span
 //	WEIR.RECORD  policy dimension=value … [n] [ID id]   adds units without a decision
 //	WEIR.REFUND  policy dimension=value … at_us [n] [ID id]     refunds units of a grant
-//	WEIR.RESERVE policy dimension=value … [n] [TTL ms] [ID id]  attempts an estimate
+//	WEIR.RESERVE policy dimension=value … [n] [TTL ms] [WAIT ms] [ID id]  attempts an estimate
 //	WEIR.SETTLE  reservation [actual]                   settles it with the real units, or all
 //	WEIR.RELEASE reservation                            settles it with 0
 //	WEIR.EXTEND  reservation [n [reserved]]             renews it, and takes n more units

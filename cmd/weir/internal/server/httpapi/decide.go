@@ -52,6 +52,7 @@ func (a *API) answer(s *scratch) error {
 	err := a.decide(s)
 	if err == nil {
 		made := answerOf(&s.Request, &s.outcome)
+		made.Waits = s.waits
 		s.answer = append(made.AppendJSON(s.answer, &s.outcome.Applied), '\n')
 	}
 	return err
@@ -221,6 +222,11 @@ func (a *API) checks(s *scratch) error {
 		items[i].Op, items[i].Via = s.Op, s.Via
 	}
 	if s.together {
+		for i := range s.batch {
+			if s.batch[i].waits {
+				return calls.BadInput("checks[%d]: %s is for a check that is decided by itself; leave it out, or \"together\"", i, waitName)
+			}
+		}
 		err := enforce.DecideTogether(background, items)
 		if wrong := new(engine.CallError); errors.As(err, &wrong) {
 			return fmt.Errorf("checks[%d]: %w", wrong.Call, wrong.Err)
@@ -242,6 +248,7 @@ func (a *API) checks(s *scratch) error {
 			continue
 		}
 		made := answerOf(&it.Request, &it.Outcome)
+		made.Waits = s.batch[i].waits
 		out = made.AppendJSON(out, &it.Outcome.Applied)
 	}
 	s.answer = append(out, "]}\n"...)
@@ -259,6 +266,11 @@ func (a *API) itemOf(c *call) enforce.Item {
 	}
 	if c.Target, err = to.Target(c.key); err != nil {
 		return enforce.Item{Err: err}
+	}
+	if c.waits {
+		if c.MaxWait, err = calls.MaxWait(to, c.wait, waitName); err != nil {
+			return enforce.Item{Err: err}
+		}
 	}
 	c.States = make([]weir.LimitState, len(to.Compiled.Limits))
 	return enforce.Item{Rule: to, Request: c.Request}

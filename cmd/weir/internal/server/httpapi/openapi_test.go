@@ -255,6 +255,7 @@ func bodySchema(takes member, schemas members) string {
 		{"type": "integer", "minimum": 0, "maximum": weir.MaxWindow.Milliseconds(), "description": "the time of the block from now on, milliseconds; a running block that lasts longer stays, and 0 ends blocks"},
 		{"type": "array", "maxItems": engine.MaxLimits, "items": object{"type": "string"}, "description": "the limits to block, and only their dimensions are needed; default: those that count by every dimension"},
 		{"type": "array", "minItems": 1, "maxItems": engine.MaxLimits, "items": object{"type": "string"}, "description": "the limits of an inline policy, in the words of a policy file; needs --inline-policies"},
+		{"type": "integer", "minimum": 0, "maximum": weir.MaxWindow.Milliseconds(), "description": "the longest time for which the caller may wait, milliseconds: an attempt that does not fit now is then granted from the first instant on at which it fits; at most max-wait of the policy, by default its longest window"},
 	}
 	if takes == extendMembers {
 		all[2] = units("further units, default 0", 0)
@@ -270,7 +271,7 @@ func bodySchema(takes member, schemas members) string {
 			required = append(required, name)
 		}
 	}
-	names := map[member]string{peekMembers: "PeekRequest", countMembers: "CountRequest", decisionMembers: "CheckRequest", refundMembers: "RefundRequest",
+	names := map[member]string{peekMembers: "PeekRequest", countMembers: "CountRequest", recordMembers: "RecordRequest", checkMembers: "CheckRequest", refundMembers: "RefundRequest",
 		reserveMembers: "ReserveRequest", settleMembers: "SettleRequest", releaseMembers: "ReleaseRequest", extendMembers: "ExtendRequest", blockMembers: "BlockRequest", batchMembers: "ChecksRequest"}
 	body := object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 	if takes&policyMember != 0 {

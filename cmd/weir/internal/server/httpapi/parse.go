@@ -98,8 +98,14 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 		s.Reserve = true
 		s.TTL, err = reserve.TTL(s.to, &s.Target, s.ttl, `"ttl_ms"`)
 	}
+	if err == nil && s.waits {
+		s.MaxWait, err = calls.MaxWait(s.to, s.wait, waitName)
+	}
 	return err
 }
+
+// waitName is the member with the longest wait, for messages.
+const waitName = `"max_wait_ms"`
 
 // ruleOf returns the policy of a call: the inline one if the call has limits, otherwise that of the
 // file. The error for an unknown name wraps kind.
@@ -171,6 +177,9 @@ type call struct {
 	enforce.Request       // the body holds ID, Limit, and N, 0 … weir.MaxUnits with default 1
 	granted         int64 // the instant of a grant to refund, microseconds since 1970; -1 = missing
 
+	waits bool  // there is a max_wait_ms, so that the answer has a start_after_ms
+	wait  int64 // the longest wait, in milliseconds
+
 	ttl         int64  // the time to live of a reservation, in milliseconds; 0 = default
 	reservation string // its name
 	actual      int64  // units that were used, or engine.AllUnits
@@ -199,36 +208,39 @@ const (
 	forMember      // for_ms: the time of a block
 	namesMember    // limit_names: the limits to block
 	linesMember    // limits: those of an inline policy
+	waitMember     // max_wait_ms
 )
 
 // The members that each call takes.
 const (
-	peekMembers     = policyMember | linesMember | keyMember | unitsMember
-	decisionMembers = peekMembers | idMember
-	countMembers    = policyMember | linesMember | keyMember | limitMember | lastMember
-	refundMembers   = decisionMembers | grantedMember | atMember
-	reserveMembers  = decisionMembers | ttlMember
-	settleMembers   = reservationMember | actualMember
-	releaseMembers  = reservationMember
-	extendMembers   = reservationMember | unitsMember | beforeMember
-	blockMembers    = policyMember | linesMember | keyMember | forMember | namesMember
-	batchMembers    = checksMember | togetherMember
+	peekMembers    = policyMember | linesMember | keyMember | unitsMember
+	recordMembers  = peekMembers | idMember
+	checkMembers   = recordMembers | waitMember
+	countMembers   = policyMember | linesMember | keyMember | limitMember | lastMember
+	refundMembers  = recordMembers | grantedMember | atMember
+	reserveMembers = checkMembers | ttlMember
+	settleMembers  = reservationMember | actualMember
+	releaseMembers = reservationMember
+	extendMembers  = reservationMember | unitsMember | beforeMember
+	blockMembers   = policyMember | linesMember | keyMember | forMember | namesMember
+	batchMembers   = checksMember | togetherMember
 )
 
-var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id", "ttl_ms", "reservation", "actual", "checks", "together", "limit", "last_ms", "reserved", "for_ms", "limit_names", "limits"}
+var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id", "ttl_ms", "reservation", "actual", "checks", "together", "limit", "last_ms", "reserved", "for_ms", "limit_names", "limits", "max_wait_ms"}
 
 // bodies describes the members of each call, with an example.
 var bodies = map[member]struct{ members, example string }{
-	peekMembers:     {"policy, key, n, limits", `{"policy":"…","key":{…},"n":1}`},
-	decisionMembers: {"policy, key, n, id, limits", `{"policy":"…","key":{…},"n":1}`},
-	reserveMembers:  {"policy, key, n, id, ttl_ms, limits", `{"policy":"…","key":{…},"n":1}`},
-	refundMembers:   {"policy, key, n, id, limits, and granted_at_us or at", `{"policy":"…","key":{…},"n":1}`},
-	countMembers:    {"policy, key, limit, last_ms, limits", `{"policy":"…","key":{…},"last_ms":20000}`},
-	settleMembers:   {"reservation and actual", `{"reservation":"…","actual":1}`},
-	releaseMembers:  {"reservation", `{"reservation":"…"}`},
-	extendMembers:   {"reservation, n and reserved", `{"reservation":"…"}`},
-	blockMembers:    {"policy, key, for_ms, limit_names and limits", `{"policy":"…","key":{…},"for_ms":600000}`},
-	batchMembers:    {"checks and together", `{"checks":[{"policy":"…","key":{…},"n":1}]}`},
+	peekMembers:    {"policy, key, n, limits", `{"policy":"…","key":{…},"n":1}`},
+	recordMembers:  {"policy, key, n, id, limits", `{"policy":"…","key":{…},"n":1}`},
+	checkMembers:   {"policy, key, n, id, max_wait_ms, limits", `{"policy":"…","key":{…},"n":1}`},
+	reserveMembers: {"policy, key, n, id, ttl_ms, max_wait_ms, limits", `{"policy":"…","key":{…},"n":1}`},
+	refundMembers:  {"policy, key, n, id, limits, and granted_at_us or at", `{"policy":"…","key":{…},"n":1}`},
+	countMembers:   {"policy, key, limit, last_ms, limits", `{"policy":"…","key":{…},"last_ms":20000}`},
+	settleMembers:  {"reservation and actual", `{"reservation":"…","actual":1}`},
+	releaseMembers: {"reservation", `{"reservation":"…"}`},
+	extendMembers:  {"reservation, n and reserved", `{"reservation":"…"}`},
+	blockMembers:   {"policy, key, for_ms, limit_names and limits", `{"policy":"…","key":{…},"for_ms":600000}`},
+	batchMembers:   {"checks and together", `{"checks":[{"policy":"…","key":{…},"n":1}]}`},
 }
 
 // read reads the body {"policy":"…","key":{…},"n":1} into s.call, or a batch into s.batch. Both
@@ -306,6 +318,9 @@ func (s *scratch) member(name []byte) (err error) {
 		if c.ttl, err = s.whole(`"ttl_ms"`, "", weir.MaxUnits); err == nil && c.ttl == 0 {
 			err = s.json.Fault(`"ttl_ms" must be 1 or more; leave it away for as long as can be`)
 		}
+	case waitMember:
+		c.waits = true
+		c.wait, err = s.whole(waitName, "", weir.MaxWindow.Milliseconds())
 	case reservationMember:
 		c.reservation, err = s.text(`"reservation" must be a string, in "…"`)
 	case actualMember:
@@ -414,7 +429,7 @@ func (s *scratch) readChecks() error {
 			return s.json.Fault("more than " + strconv.Itoa(maxChecks) + " checks; send them in several batches")
 		}
 		s.batch = append(s.batch, call{Request: enforce.Request{N: 1}, granted: -1})
-		s.into, s.takes, s.seen = &s.batch[index], decisionMembers, 0
+		s.into, s.takes, s.seen = &s.batch[index], checkMembers, 0
 		err := s.json.Object("a check must be an object, {…}", s.member)
 		s.into.unnamed = s.seen&(policyMember|linesMember) == 0
 		s.takes = batchMembers

@@ -44,6 +44,8 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 		case m.Name == "ttl_ms" && takes == reserveMembers:
 			c.ttl = referenceUnits(m.Value)
 			jsontest.Require(c.ttl > 0, "ttl_ms")
+		case m.Name == "max_wait_ms" && takes&waitMember != 0:
+			c.waits, c.wait = true, jsontest.Number(m.Value, weir.MaxWindow.Milliseconds())
 		case m.Name == "limit" && takes == countMembers:
 			c.Limit = jsontest.Text(m.Value)
 			jsontest.Require(c.Limit != "", "limit")
@@ -114,7 +116,7 @@ var wholeBodies = []struct {
 	takes  member
 	bodies []string
 }{
-	{decisionMembers, []string{
+	{recordMembers, []string{
 		`{"policy":"search","key":{"ip":"192.0.2.1"}}`,
 		`{"policy":"slack","key":{"category":"error"},"n":2251799813685247}`,
 		" {\t\"key\" : { \"a\" : \"\\u00e9\\n\" , \"b\" : \"\u00ff\" } ,\r\n\"n\":0,\"policy\":\"\"} ",
@@ -122,9 +124,14 @@ var wholeBodies = []struct {
 		`{"id":"` + strings.Repeat("x", weir.MaxIDBytes) + `","policy":"batch"}`,
 		`{"policy":"wide","key":{"a":"1","b":"2","c":"3","d":"4","e":"5","f":"\ud83d\ude00"}}`,
 	}},
+	{checkMembers, []string{
+		`{"policy":"search","key":{"ip":"192.0.2.1"},"max_wait_ms":30000}`,
+		`{"max_wait_ms":0,"policy":"a","id":"1"}`,
+		`{"policy":"search","key":{"ip":"1"}, "max_wait_ms": 34560000000}`,
+	}},
 	{peekMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"}}`, `{"limits":["10 per minute" ,"\u0031 per day"],"n":2}`, `{"policy":"a","limits":[]}`}},
 	{countMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"},"last_ms":20000}`, `{"last_ms":0,"limit":"ip","policy":"search"}`}},
-	{reserveMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"}}`, `{"ttl_ms":60000,"policy":"search","key":{"ip":"1"},"id":"a","n":2}`}},
+	{reserveMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"}}`, `{"ttl_ms":60000,"policy":"search","key":{"ip":"1"},"id":"a","n":2}`, `{"max_wait_ms":1,"policy":"a","ttl_ms":1}`}},
 	{settleMembers, []string{`{"reservation":"AQID","actual":3}`, `{"actual":0 , "reservation":"\u0041"}`, `{"reservation":"AQID"}`}},
 	{releaseMembers, []string{`{"reservation":"AQID"}`}},
 	{extendMembers, []string{`{"reservation":"AQID"}`, `{"reservation":"AQID","n":2}`, `{"n":2,"reserved":600,"reservation":"AQID"}`, `{"n":0,"reservation":"A"}`}},
@@ -136,7 +143,7 @@ var wholeBodies = []struct {
 	}},
 }
 
-var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_us":7 "id":"a" "id":"" "ttl_ms":1 "ttl_ms":0 "last_ms":1 "limit":"" last_ms limit "actual":1 "reserved":1 "n":0 "for_ms":1 "limits":[] limits "limit_names":[] limit_names for_ms reserved "reservation":"" reservation actual ttl_ms id granted_at_us policy key n 1 .000001 .0000001 1969 Z`)
+var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_us":7 "id":"a" "id":"" "ttl_ms":1 "ttl_ms":0 "last_ms":1 "limit":"" last_ms limit "actual":1 "reserved":1 "n":0 "for_ms":1 "limits":[] limits "max_wait_ms":1 max_wait_ms "limit_names":[] limit_names for_ms reserved "reservation":"" reservation actual ttl_ms id granted_at_us policy key n 1 .000001 .0000001 1969 Z`)
 
 func TestCallsAgreeWithEncodingJSON(t *testing.T) {
 	for _, c := range wholeBodies {

@@ -38,11 +38,11 @@ var (
 // routes lists the paths. The role selects the callers; the 404 text, the 405 text and
 // openapi.json follow from the table.
 var routes = []route{
-	{"/v1/check", post, decisions, nil, (*API).answer, "decides an attempt and charges it", decisionMembers, engine.Attempt},
+	{"/v1/check", post, decisions, nil, (*API).answer, "decides an attempt and charges it", checkMembers, engine.Attempt},
 	{"/v1/checks", post, decisions, nil, (*API).checks, "decides a batch of attempts in their order and charges each that is granted", batchMembers, engine.Attempt},
 	{"/v1/peek", post, decisions, nil, (*API).answer, "decides an attempt and changes nothing", peekMembers, engine.Peek},
 	{"/v1/count", post, decisions, nil, (*API).count, "counts the units of the last milliseconds in a rolling limit and changes nothing", countMembers, engine.Count},
-	{"/v1/record", post, decisions, nil, (*API).answer, "adds units without a decision", decisionMembers, engine.Record},
+	{"/v1/record", post, decisions, nil, (*API).answer, "adds units without a decision", recordMembers, engine.Record},
 	{"/v1/refund", post, decisions, nil, (*API).refund, "takes units of a grant back", refundMembers, engine.Refund},
 	{"/v1/reserve", post, decisions, nil, (*API).reserve, "decides an attempt whose units are settled later", reserveMembers, engine.Attempt},
 	{"/v1/settle", post, decisions, nil, (*API).settle, "settles a reservation with the units that were used, by default all", settleMembers, 0},
