@@ -226,7 +226,7 @@ func (w *writer) flush(all bool) {
 	clear(calls)
 	w.spare = calls[:0]
 	slices.SortStableFunc(w.pending, func(a, b call) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rank, b.rank))
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rank, b.rank), cmp.Compare(a.start, b.start))
 	})
 	n := len(w.pending)
 	if !all {
@@ -292,7 +292,7 @@ func (w *writer) appendLine(b []byte, c *call) []byte {
 	}
 	switch c.op {
 	case engine.Attempt:
-		w.line.TTL = c.span
+		w.line.TTL, w.line.MaxWait = c.span, c.wait
 	case engine.Block:
 		w.line.For = c.span
 	}

@@ -91,6 +91,7 @@ type call struct {
 	op          engine.Op
 	rank        uint8
 	limit       string // of a reset or a block that names limits, one of them
+	wait, start int64  // microseconds: the longest wait of an attempt, and the wait of its grant
 	span        int64  // microseconds: the life of a reservation that the call opened, or a block
 }
 
@@ -226,16 +227,29 @@ func (p *Policy) samples(key *weir.Key) bool {
 }
 
 // The ranks order the calls of one instant as they may have been decided: grants before
-// denials, because a denial leaves the grants that were possible possible.
+// denials, because a denial leaves the grants that were possible possible. Grants that wait are
+// ordered by their starts.
 const (
 	granted = iota
 	grantedInPart
 	denied
 )
 
+// attempted returns the call of an attempt or a record that was granted in full.
+func attempted(r *enforce.Request, d *weir.Decision) call {
+	return call{
+		at:    d.At.UnixMicro(),
+		n:     r.N,
+		op:    r.Op,
+		rank:  granted,
+		wait:  r.MaxWait.Microseconds(),
+		start: d.StartAfter.Microseconds(),
+	}
+}
+
 // Decided records an attempt or a record with its decision.
 func (p *Policy) Decided(r *enforce.Request, d *weir.Decision) {
-	c := call{at: d.At.UnixMicro(), n: r.N, op: r.Op, rank: granted}
+	c := attempted(r, d)
 	switch {
 	case !d.Allowed:
 		c.rank = denied
@@ -247,7 +261,8 @@ func (p *Policy) Decided(r *enforce.Request, d *weir.Decision) {
 
 // Opened records an attempt that opened a reservation of an id, for a time to live.
 func (p *Policy) Opened(r *enforce.Request, d *weir.Decision, id string, ttl time.Duration) {
-	c := call{at: d.At.UnixMicro(), n: r.N, op: r.Op, rank: granted, span: ttl.Microseconds()}
+	c := attempted(r, d)
+	c.span = ttl.Microseconds()
 	if d.Granted < r.N {
 		c.rank = grantedInPart
 	}

@@ -149,6 +149,38 @@ func TestReplayOfHashedAddressesAgrees(t *testing.T) {
 	}
 }
 
+// TestWaitsReplay: a recorded wait is replayed with the same start, also that of a reservation.
+func TestWaitsReplay(t *testing.T) {
+	search := rule(t, "search")
+	var live []string
+	text := record(t, Config{}, "search", func(p *Policy) {
+		for i := range 12 {
+			q := attempt(3, "a")
+			q.At, q.MaxWait = time.UnixMicro(int64(1000+i)), 150*time.Second
+			q.Reserve, q.TTL = i%2 == 1, time.Second
+			o := must.Get(search.Decide(context.Background(), q))(t)
+			if o.ReservedID != "" {
+				p.Opened(q, &o.Decision, o.ReservedID, q.TTL)
+			} else {
+				p.Decided(q, &o.Decision)
+			}
+			live = append(live, fmt.Sprintf(`"allowed":%t,`, o.Allowed), fmt.Sprintf(`"start_after_us":%d,`, o.StartAfter.Microseconds()))
+		}
+	})
+	f := must.Get(policy.Parse("policies", []byte(policies)))(t)
+	var out strings.Builder
+	must.Get(must.Get(replay.New(f, weir.NewMemory()))(t).Run(strings.NewReader(strings.Join(text, "\n")+"\n"), &out))(t)
+	answers := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(answers) != 12 || !strings.Contains(answers[11], `"allowed":false`) || !strings.Contains(answers[2], `"start_after_us":119999998,`) {
+		t.Errorf("got %d answers, want 12 with waits and a denial: %s", len(answers), out.String())
+	}
+	for i, line := range answers {
+		if !strings.Contains(line, live[2*i]) || !strings.Contains(line, live[2*i+1]) {
+			t.Errorf("line %d: got %s, want %s %s", i, line, live[2*i], live[2*i+1])
+		}
+	}
+}
+
 // TestCallsAreWrittenInOrder: the trace has the calls of two periods by their instants, of
 // one instant grants before denials, and refunds and resets behind the last decision.
 func TestCallsAreWrittenInOrder(t *testing.T) {
@@ -170,6 +202,16 @@ func TestCallsAreWrittenInOrder(t *testing.T) {
 		p.Changed(&enforce.Request{Op: engine.Block, Target: b, For: time.Minute}, time.UnixMicro(3500020), []string{"ip"})
 		p.Opened(&enforce.Request{Target: b, N: 9}, grantOf(9, 3500030), "use", 5*time.Millisecond)
 		p.Extended(&enforce.Request{Target: b, N: 2, ID: "use"}, grantOf(2, 3500040))
+		waiting := func(seconds int) (*enforce.Request, *weir.Decision) {
+			d := grantAt(3500060)
+			d.StartAfter = time.Duration(seconds) * time.Second
+			return &enforce.Request{Target: b, N: 1, MaxWait: d.StartAfter + time.Second}, d
+		}
+		for _, seconds := range []int{3, 0, 2} {
+			p.Decided(waiting(seconds))
+		}
+		q, d := waiting(1)
+		p.Opened(q, d, "use", time.Millisecond)
 		p.Settled(&enforce.Request{Target: b, N: engine.AllUnits, ID: "use"}, grantOf(10, 3500050), 1)
 		r.Close()
 		got := lines(t, path)
@@ -187,11 +229,15 @@ func TestCallsAreWrittenInOrder(t *testing.T) {
 			`{"at_us":3500030,"policy":"search","key":{"ip":"b"},"n":9,"id":"` + id + `","ttl_us":5000}`,
 			`{"at_us":3500040,"policy":"search","key":{"ip":"b"},"n":2,"op":"extend","id":"` + id + `"}`,
 			`{"at_us":3500050,"policy":"search","key":{"ip":"b"},"n":1,"op":"settle","id":"` + id + `"}`,
+			`{"at_us":3500060,"policy":"search","key":{"ip":"b"},"max_wait_us":1000000}`,
+			`{"at_us":3500060,"policy":"search","key":{"ip":"b"},"id":"` + id + `","ttl_us":1000,"max_wait_us":2000000}`,
+			`{"at_us":3500060,"policy":"search","key":{"ip":"b"},"max_wait_us":3000000}`,
+			`{"at_us":3500060,"policy":"search","key":{"ip":"b"},"max_wait_us":4000000}`,
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
-		if r.Written.Load() != 11 || r.Dropped.Load() != 0 || r.Failed.Load() != 0 {
+		if r.Written.Load() != 15 || r.Dropped.Load() != 0 || r.Failed.Load() != 0 {
 			t.Errorf("written %d, dropped %d, failed %d", r.Written.Load(), r.Dropped.Load(), r.Failed.Load())
 		}
 	})

@@ -52,6 +52,7 @@ var wholeLines = []string{
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"count","limit":"l","last_us":60000000}`,
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"reset"}`,
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"n":600,"id":"use","ttl_us":60000000}`,
+	`{"at_us":5,"policy":"p","key":{"a":"x"},"n":600,"max_wait_us":30000000}`,
 	`{"at_us":6,"policy":"p","key":{"a":"x"},"n":20,"op":"extend","id":"use"}`,
 	`{"at_us":6,"policy":"p","key":{"a":"x"},"op":"extend","id":"use"}`,
 	`{"at_us":7,"policy":"p","key":{"a":"x"},"n":0,"op":"settle","id":"use"}`,
@@ -63,7 +64,7 @@ var wholeLines = []string{
 	`{"at_us":1,"policy":"p","key":{"k":"a\u0000b\u00e9\uFFfd\u2028"}}`,
 }
 
-var words = strings.Fields(`"at_us":1 "n":1 "op":"check" "op":"count" at_us policy key n op limit last_us granted_at_us id "id":"x" "ttl_us":1 "for_us":1 ttl_us for_us settle extend block check refund`)
+var words = strings.Fields(`"at_us":1 "n":1 "op":"check" "op":"count" at_us policy key n op limit last_us granted_at_us id "id":"x" "ttl_us":1 "for_us":1 ttl_us for_us "max_wait_us":1 max_wait_us settle extend block check refund`)
 
 func TestParserAgreesWithEncodingJSON(t *testing.T) {
 	p := new(parser)
@@ -115,6 +116,8 @@ func reference(b []byte) (line Line, err error) {
 			line.Last = jsontest.Number(m.Value, weir.MaxInstant)
 		case "granted_at_us":
 			line.GrantedAt = jsontest.Number(m.Value, weir.MaxInstant)
+		case "max_wait_us":
+			line.MaxWait = jsontest.Number(m.Value, weir.MaxWindow.Microseconds())
 		case "ttl_us":
 			line.TTL = jsontest.Number(m.Value, weir.MaxWindow.Microseconds())
 		case "for_us":
@@ -149,6 +152,7 @@ func reference(b []byte) (line Line, err error) {
 	jsontest.Require(line.Op != engine.Settle || seen["n"], "missing of settle")
 	jsontest.Require(line.Op != engine.Settle && line.Op != engine.Extend || seen["id"], "missing reservation")
 	jsontest.Require(line.Op != engine.Block || seen["for_us"], "missing of block")
+	jsontest.Require(line.MaxWait == 0 || line.Op == engine.Attempt, "waits for nothing")
 	jsontest.Require(line.TTL == 0 || line.Op == engine.Attempt && seen["id"], "reserves nothing")
 	return line, nil
 }
@@ -177,6 +181,7 @@ func TestWrittenLinesAreReadAgain(t *testing.T) {
 			want.GrantedAt, want.ID = r.Int64N(weir.MaxInstant), text()
 		case engine.Attempt:
 			want.ID, want.TTL = text(), r.Int64N(2)
+			want.MaxWait = r.Int64N(2)
 		case engine.Settle, engine.Extend:
 			want.ID = text()
 		case engine.Block:

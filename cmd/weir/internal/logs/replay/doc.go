@@ -26,6 +26,7 @@
 //	id             of check, record and refund: an idempotency key of 1 … 128 bytes; of settle and extend: that of the reservation
 //	ttl_us         of check with an id: the life of the reservation that it opens
 //	for_us         of block: its time, 0 ends blocks; required
+//	max_wait_us    of check: the longest wait for its instant (R18), 0 … 400 days
 //
 // The reader is strict, because a misread trace gives wrong advice. Numbers are whole
 // (1e3 and 1.5 are errors). A repeated or unknown field, null, and text after the
@@ -42,7 +43,9 @@
 //
 //	{"at_us":1000000,"allowed":true,"granted":1,"remaining":9,"retry_after_us":3000000,"reset_after_us":60000000,"limit":""}
 //
-// at_us is the instant of the decision. retry_after_us is -1 for never (R8). The answer
+// at_us is the instant of the decision. retry_after_us is -1 for never (R8). With max_wait_us
+// the answer has start_after_us before limit, also for 0: the wait from at_us until the use begins, of
+// a known id from now. The answer
 // to a count ends with "count", that to a refund or a settle with "refunded", and that to an
 // extend with "added". "no_reservation":true is the answer to a settle or an extend without an
 // open reservation. The other fields of these, and those of a reset and a block, are the answer

@@ -32,6 +32,7 @@ type Line struct {
 	ID        string // Attempt, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none. Settle and Extend: the reservation
 	TTL       int64  // Attempt: ttl_us, the life of the reservation ID that it opens; 0 = none
 	For       int64  // Block: for_us; 0 ends blocks
+	MaxWait   int64  // Attempt: max_wait_us, the longest wait; 0 = none
 
 	given uint16 // the fields of the text: 1 << the index in lineFields
 }
@@ -103,6 +104,8 @@ var lineFields = [...]lineField{
 	{name: "ttl_us", want: "ttl_us" + wholeNumber, number: func(l *Line) *int64 { return &l.TTL }, most: weir.MaxWindow.Microseconds()},
 	{name: "for_us", want: "for_us" + wholeNumber, number: func(l *Line) *int64 { return &l.For }, most: weir.MaxWindow.Microseconds(),
 		ops: 1 << engine.Block, next: "a block names its time in microseconds; 0 ends blocks"},
+	{name: "max_wait_us", want: "max_wait_us" + wholeNumber, number: func(l *Line) *int64 { return &l.MaxWait },
+		most: weir.MaxWindow.Microseconds()},
 }
 
 // fieldNames returns the names of all fields, for messages.
@@ -137,6 +140,9 @@ func (l *Line) check() error {
 	}
 	if l.TTL > 0 && (l.Op != engine.Attempt || l.ID == "") {
 		return lineError("ttl_us is for a check with an id, which opens a reservation; leave it away")
+	}
+	if l.MaxWait > 0 && l.Op != engine.Attempt {
+		return lineError("max_wait_us is for a check, which may wait; leave it away")
 	}
 	for i := range lineFields {
 		if f := &lineFields[i]; f.ops>>l.Op&1 != 0 && l.given>>i&1 == 0 {
@@ -186,6 +192,9 @@ func (l *Line) AppendJSON(b []byte) []byte {
 	}
 	if l.TTL > 0 {
 		b = strconv.AppendInt(append(b, `,"ttl_us":`...), l.TTL, 10)
+	}
+	if l.MaxWait > 0 {
+		b = strconv.AppendInt(append(b, `,"max_wait_us":`...), l.MaxWait, 10)
 	}
 	return append(b, "}\n"...)
 }

@@ -28,8 +28,8 @@ func TestParseLineRejects(t *testing.T) {
 		{`{"at_us" 1}`, "byte 10: at_us must be a whole number of 64 bits: invalid character '1' after object name (expecting ':'); write JSON as in RFC 8259, in UTF-8"},
 		{`{"at_us":1 "policy":"p"}`, `byte 12: invalid character '"' after object value (expecting ',' or '}'); write JSON as in RFC 8259, in UTF-8`},
 		{`{'at_us':1}`, `byte 2: invalid character '\'' at start of value; write JSON as in RFC 8259, in UTF-8`},
-		{head + `"x":1}`, `byte 25: unknown field "x"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us, id, ttl_us, for_us`},
-		{head + `"N":1}`, `byte 25: unknown field "N"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us, id, ttl_us, for_us`},
+		{head + `"x":1}`, `byte 25: unknown field "x"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us, id, ttl_us, for_us, max_wait_us`},
+		{head + `"N":1}`, `byte 25: unknown field "N"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us, id, ttl_us, for_us, max_wait_us`},
 		{head + `"\u0061t_us":1}`, `byte 25: "at_us" is given twice; give it once`},
 		{head + `"n":1,"n":1}`, `byte 31: "n" is given twice; give it once`},
 

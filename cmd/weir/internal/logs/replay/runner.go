@@ -157,6 +157,10 @@ func (r *Runner) decide(b []byte, res *result) error {
 		TTL:     time.Duration(line.TTL) * time.Microsecond,
 		Before:  engine.Unknown,
 	}
+	if !rule.Reported { // where reports are charged, an attempt waits for nothing
+		req.MaxWait = time.Duration(line.MaxWait) * time.Microsecond
+	}
+	res.waits = line.has("max_wait_us") && line.Op == engine.Attempt
 	o, err := rule.Decide(context.Background(), &req)
 	if errors.Is(err, weir.ErrExpired) || errors.Is(err, weir.ErrSettled) {
 		res.lost, err = true, nil // under these policies its attempt was denied, or it was another one
@@ -273,6 +277,7 @@ type result struct {
 	d       weir.Decision
 	applied answer.Applied
 	units   int64  // counted by Count, refunded by Refund and Settle, added by Extend
+	waits   bool   // the line has a max_wait_us
 	lost    bool   // a Settle or an Extend found no open reservation
 	problem string // not "": the line is bad and changed nothing
 }
@@ -289,6 +294,9 @@ func (r *result) appendTo(out []byte) []byte {
 	out = strconv.AppendInt(append(out, `,"remaining":`...), r.d.Remaining, 10)
 	out = strconv.AppendInt(append(out, `,"retry_after_us":`...), answer.Micros(r.d.RetryAfter), 10)
 	out = strconv.AppendInt(append(out, `,"reset_after_us":`...), answer.Micros(r.d.ResetAfter), 10)
+	if r.waits {
+		out = strconv.AppendInt(append(out, `,"start_after_us":`...), answer.Micros(r.d.StartAfter), 10)
+	}
 	out = answer.AppendString(append(out, `,"limit":`...), r.d.Limit)
 	switch r.op {
 	case engine.Count:
