@@ -33,6 +33,7 @@ type policyShown struct {
 
 	Addresses map[string]int `json:"addresses,omitempty" jsonschema:"by dimension whose values are addresses: the bits of the IPv6 prefix that counts as one client"`
 	Shadow    bool           `json:"shadow,omitempty" jsonschema:"decided and counted, but not enforced"`
+	MaxWait   int64          `json:"max_wait_ms,omitempty" jsonschema:"the longest max_wait_ms of a caller, milliseconds; missing = the longest window"`
 	Count     string         `json:"count,omitempty" jsonschema:"reported if only reports are charged"`
 	PlanBy    string         `json:"plan_by,omitempty" jsonschema:"a further name that a key may hold, to choose a plan"`
 	Plans     []planShown    `json:"plans,omitempty"`
@@ -77,6 +78,7 @@ func showPolicy(e *enforce.Rule) policyShown {
 	p := policyShown{Name: e.Name, About: e.About, Mode: e.Mode.String(),
 		Dimensions: append([]string{}, e.Compiled.Dimensions...),
 		Addresses:  e.Addresses, Shadow: e.Shadow, PlanBy: e.PlanBy, Overrides: len(e.Overrides)}
+	p.MaxWait = answer.Millis(e.MaxWait)
 	if e.Reported {
 		p.Count = "reported"
 	}
