@@ -60,12 +60,15 @@ var batches = suite{
 	layers: []layer{
 		{name: "unit", pkg: ".", args: []string{"-test.run=^TestBatch"}},
 		{name: "batches", pkg: "internal/memory", args: []string{"-test.run=^TestMemoryConformance$/^batches$"}},
-		{name: "enforce", pkg: "internal/enforce", args: []string{"-test.run=Batches|Blocks|Crosses|Each|Together|Traces|Warn"}},
-		{name: "http", pkg: "cmd/weir/internal/server", args: []string{"-test.run=^Test(Checks|BadBatches|Batches|Reservations|Inline|FilesHave)|^TestScripts$/inline"}},
+		{name: "enforce", pkg: "internal/enforce", args: []string{"-test.run=Batches|Blocks|Crosses|Each|Together|Traces|Wait|Shadow|Warn"}},
+		{name: "http", pkg: "cmd/weir/internal/server", args: []string{"-test.run=^Test(Checks|BadBatches|Batches|Reservations|Inline|FilesHave)|^TestScripts$/(inline|waits|bad-waits)"}},
 		{name: "names", pkg: "cmd/weir/internal/reserve"},
 		{name: "inline", pkg: "cmd/weir/internal/inline"},
 		{name: "envoy", pkg: "cmd/weir/internal/front/envoy", args: []string{"-test.run=^TestReservations"}},
-		{name: "traces", pkg: "cmd/weir/internal/logs/replay", args: []string{"-test.run=^TestParserAgrees"}},
+		{name: "traces", pkg: "cmd/weir/internal/logs/replay", args: []string{"-test.run=^TestParserAgrees|^TestSample"}},
+		{name: "recorder", pkg: "cmd/weir/internal/recorder", args: []string{"-test.run=^TestWaits|^TestCallsAre"}},
+		{name: "answers", pkg: "internal/answer", args: []string{"-test.run=^TestWhy$|^TestAppendJSON"}},
+		{name: "policies", pkg: "policy", args: []string{"-test.run=Bad|Good"}},
 	},
 }
 

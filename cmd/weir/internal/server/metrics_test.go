@@ -49,6 +49,7 @@ func everything(t *testing.T) []string {
 	for _, s := range []*Server{memory, store, disk} {
 		ask(s, "POST", "/v1/check", searchBody)
 		ask(s, "POST", "/v1/reserve", `{"policy":"sms","key":{"phone":"+1"}}`)
+		ask(s, "POST", "/v1/check", `{"policy":"sms","key":{"phone":"+1"},"n":10,"max_wait_ms":86400000}`)
 		ask(s, "GET", "/gate/search?ip=1", "")
 		askEnvoy(t, s, t.Context(), "search", "ip=1")
 		on := s.main
