@@ -16,6 +16,8 @@
 //     reduced to a short vector, ready to paste.
 //   - instants: requests without an instant are decided now, by the engine's own clock, and
 //     requests at a given one there, from 1970-01-01T00:00:00Z on.
+//   - appointments: many goroutines book and cancel attempts that wait; by the instants of use no
+//     limit is exceeded, and each key is served in order (R18).
 //   - hammer: many goroutines on short windows by the engine's own clock, on a few keys,
 //     or on so many that keys are forgotten and made again. The audit uses only the times
 //     of call and return, and then the instants that the engine reports.
