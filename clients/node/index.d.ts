@@ -52,8 +52,10 @@ export interface Decision {
   retryAfterMs: number
   /** Milliseconds until no unit counts any more. */
   resetAfterMs: number
-  /** Of `wait`: milliseconds after the decision at which the use begins. */
+  /** Of `wait`: milliseconds from the answer on until the use begins. */
   startAfterMs: number
+  /** Of `wait`: that instant by weir's clock, in microseconds since 1970; 0 of a replay. */
+  startAt: number
   /** The name of the limit that denied; `''` if none did. */
   limit: string
   /** The instant of the decision by weir's clock, in microseconds since 1970. */
@@ -92,8 +94,8 @@ export interface TakeOptions {
 }
 
 export interface WaitOptions extends TakeOptions {
-  /** The longest wait in milliseconds; default 30,000. */
-  maxWaitMs?: number
+  /** The longest wait in milliseconds, within `max-wait` of the policy: by default its longest window. */
+  maxWaitMs: number
   /** Ends the wait, and gives the units back. */
   signal?: AbortSignal
 }
@@ -112,7 +114,7 @@ export class Limiter {
   /** The decision that take would get now, without a change. */
   peek(key?: Key, options?: { n?: number }): Promise<Decision>
   /** Takes n units at the first instant at which they fit, and resolves then. */
-  wait(key?: Key, options?: WaitOptions): Promise<Decision>
+  wait(key: Key, options: WaitOptions): Promise<Decision>
   /** Takes back n units, by default 1, of a grant, and returns how many. */
   refund(key: Key, grant: Decision | number, options?: TakeOptions): Promise<number>
   /** Adds n units that were used already, without a decision. */

@@ -7,7 +7,8 @@
 //   remaining     units that fit now, the least over all limits; may be below 0
 //   retryAfterMs  milliseconds until the same attempt is granted in full; 0 = now, Infinity = never
 //   resetAfterMs  milliseconds until no unit counts any more
-//   startAfterMs  of a wait: milliseconds after the decision at which the use begins
+//   startAfterMs  of a wait: milliseconds from the answer on until the use begins
+//   startAt       of a wait: that instant by weir's clock, microseconds since 1970; 0 of a replay
 //   limit         the name of the limit that denied; '' if none did
 //   at            the instant of the decision by weir's clock, microseconds since 1970; for refund
 //   replayed      an operation with this id was made before; nothing was charged again
@@ -22,6 +23,7 @@ class Decision {
     this.retryAfterMs = 0
     this.resetAfterMs = 0
     this.startAfterMs = 0
+    this.startAt = 0
     this.limit = ''
     this.at = 0
     this.replayed = false

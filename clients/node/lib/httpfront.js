@@ -212,6 +212,7 @@ function decisionOf(body) {
   d.retryAfterMs = fromWire(body.retry_after_ms)
   d.resetAfterMs = fromWire(body.reset_after_ms)
   d.startAfterMs = fromWire(body.start_after_ms ?? 0)
+  d.startAt = micros(body.start_at)
   d.limit = body.limit
   d.at = micros(body.at)
   d.degraded = body.degraded === true

@@ -40,10 +40,14 @@ class Limiter {
 
   // wait takes n units at the first instant at which they fit, in the order of the calls also
   // across processes, and resolves then. If that is later than maxWaitMs, it resolves immediately
-  // with a denial. The signal ends the wait and gives the units back.
-  async wait(key = noKey, { n, id, maxWaitMs = 30_000, signal } = noOptions) {
+  // with a denial. The server rejects a longer maxWaitMs than max-wait of the policy, by default its
+  // longest window, so there is no default here. The signal ends the wait and gives the units back.
+  async wait(key = noKey, { n, id, maxWaitMs, signal } = noOptions) {
     const problem =
-      checkKey(key) ?? checkUnits(n) ?? checkID(id) ?? checkMillis('the longest wait', maxWaitMs)
+      checkKey(key) ??
+      checkUnits(n) ??
+      checkID(id) ??
+      checkMillis('the longest wait', maxWaitMs ?? NaN)
     if (problem) throw problem
     signal?.throwIfAborted()
     // Only a reservation can be cancelled before its start.
@@ -86,7 +90,7 @@ class Limiter {
   // returns how many were taken back: less than n if fewer were granted then, or if some have left
   // the window.
   async refund(key, grant, { n, id } = noOptions) {
-    const at = typeof grant === 'object' && grant !== null ? grant.at : grant
+    const at = typeof grant === 'object' && grant !== null ? grant.startAt || grant.at : grant
     const problem =
       checkKey(key) ??
       checkNumber('the instant of the grant', at ?? NaN, 1, 2 ** 53 - 1) ??

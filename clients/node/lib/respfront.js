@@ -121,8 +121,12 @@ function decisionOf(call, reply) {
     d.expiresAt = reply[next++]
   }
   if (call.id !== undefined) d.replayed = reply[next++] === 1
-  if (call.maxWaitMs !== undefined) d.startAfterMs = fromWire(reply[reply.length - 1])
-  else if (next < reply.length) d.heldUntil = reply[next]
+  let end = reply.length
+  if (call.maxWaitMs !== undefined) {
+    d.startAfterMs = fromWire(reply[--end])
+    d.startAt = reply[--end]
+  }
+  if (next < end) d.heldUntil = reply[next]
   return d
 }
 

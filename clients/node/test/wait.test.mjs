@@ -1,0 +1,82 @@
+// Waits beyond the shared cases: their order, their end by a signal, and their refund.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { features } from './stand.mjs'
+import { newWeir } from './web.mjs'
+
+const policies =
+  'version: 1\npolicies:\n  fast: {limit: 1 per 200ms per user, max-wait: 20s}\n  slow: {limit: 1 per hour per user}'
+const ann = { user: 'ann' }
+const hour = 3_600_000
+const todo = !(await features()).wait && 'weir has no waits'
+
+for (const front of ['resp', 'http']) {
+  const waits = (name, run) => test(`${name}, over ${front}`, { todo }, (t) => todo || run(t))
+
+  waits('callers start in the order of their calls', async (t) => {
+    const { weir } = await newWeir(t, { policies, flags: [], front })
+    const fast = weir.policy('fast')
+    const begun = performance.now()
+    const order = []
+    const calls = []
+    for (let i = 0; i < 4; i++) {
+      // The next call is sent after the answer to the one before.
+      const decided = new Promise((resolve) => {
+        const { decide } = fast
+        fast.decide = async (call) => {
+          const d = await decide.call(fast, call)
+          resolve()
+          return d
+        }
+      })
+      calls.push(fast.wait(ann, { maxWaitMs: 20_000 }).then((d) => order.push([i, d.startAfterMs])))
+      await decided
+      delete fast.decide
+    }
+    await Promise.all(calls)
+    assert.deepEqual(
+      order.map(([i]) => i),
+      [0, 1, 2, 3],
+    )
+    assert(performance.now() - begun >= 600)
+    assert.equal(order[0][1], 0)
+    assert(order[3][1] > 0)
+  })
+
+  waits('a signal ends a wait and gives the units back', async (t) => {
+    const { weir } = await newWeir(t, { policies, flags: [], front })
+    const slow = weir.policy('slow')
+    await slow.take(ann)
+    const abort = new AbortController()
+    const waiting = slow.wait(ann, { maxWaitMs: hour, signal: abort.signal })
+    while ((await slow.peek(ann)).remaining === 0);
+    assert.equal((await slow.peek(ann)).remaining, -1)
+    abort.abort(new Error('the user has left'))
+    await assert.rejects(waiting, /the user has left|aborted/)
+    assert.equal((await slow.peek(ann)).remaining, 0)
+    await assert.rejects(
+      slow.wait(ann, { maxWaitMs: hour, signal: abort.signal }),
+      /the user has left/,
+    )
+    assert.equal((await slow.peek(ann)).remaining, 0)
+  })
+
+  waits('a wait is refunded at its start', async (t) => {
+    const { weir } = await newWeir(t, { policies, flags: [], front })
+    const fast = weir.policy('fast')
+    await fast.take(ann)
+    const d = await fast.wait(ann, { maxWaitMs: 20_000 })
+    assert(d.startAt > d.at)
+    assert([0, 1].includes(await fast.refund(ann, d))) // 0 if its window has ended
+  })
+
+  waits('a wait that is longer than the policy allows is named', async (t) => {
+    const { weir } = await newWeir(t, { policies, flags: [], front })
+    const fast = weir.policy('fast')
+    await assert.rejects(
+      fast.wait(ann, { maxWaitMs: 20_001 }),
+      (err) => err.kind === 'input' && /20000/.test(err.message),
+    )
+    await assert.rejects(fast.wait(ann), /the longest wait must be a whole number of milliseconds/)
+  })
+}
