@@ -23,7 +23,7 @@ export interface WeirOptions {
   whenDown?: 'deny' | 'allow'
   /** The most calls that wait for weir; whenDown decides further ones. Default 10,000. */
   maxPending?: number
-  /** Failures in a row after which only a call now and then is tried; default 5, 0 = never. */
+  /** Calls in a row without an answer, after which only one now and then is tried; default 5, 0 = never. */
   breaker?: number
 }
 
