@@ -34,12 +34,11 @@ type caseServer struct {
 }
 
 type testCase struct {
-	Name    string   `json:"name"`
-	Server  string   `json:"server"`  // "" = main
-	Feature string   `json:"feature"` // that the server must have; "" = none
-	Fronts  []string `json:"fronts"`  // empty = resp and http
-	Client  settings `json:"client"`
-	Steps   []step   `json:"steps"`
+	Name   string   `json:"name"`
+	Server string   `json:"server"` // "" = main
+	Fronts []string `json:"fronts"` // empty = resp and http
+	Client settings `json:"client"`
+	Steps  []step   `json:"steps"`
 }
 
 // settings are those of the client of a case.
@@ -92,10 +91,6 @@ func TestSharedCases(t *testing.T) {
 	t.Cleanup(s.close)
 	file := readCases(t)
 	for _, c := range file.Cases {
-		if c.Feature != "" && !s.features[c.Feature] {
-			t.Logf("case %q needs %s, which this server has not", c.Name, c.Feature)
-			continue
-		}
 		for _, front := range frontsOf(&c) {
 			t.Run(c.Name+"/"+front, func(t *testing.T) {
 				t.Parallel()

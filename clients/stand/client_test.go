@@ -423,7 +423,7 @@ var decisionNames = []string{
 
 // replyNames are those of the elements behind a decision, or of the whole answer.
 var replyNames = map[string][]string{
-	"take": {"replayed"}, "wait": {"replayed", "start_after_ms"},
+	"take": {"replayed"}, "wait": {"replayed", "start_at_us", "start_after_ms"},
 	"reserve": {"reservation", "expires_us", "replayed"},
 	"extend":  {"units", "expires_us"}, "add": {"units", "expires_us"},
 	"settle": {"reserved", "actual", "refunded", "recorded"},

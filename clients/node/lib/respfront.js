@@ -124,7 +124,7 @@ function decisionOf(call, reply) {
   let end = reply.length
   if (call.maxWaitMs !== undefined) {
     d.startAfterMs = fromWire(reply[--end])
-    d.startAt = reply[--end]
+    if (call.verb === 'check') d.startAt = reply[--end] // a reservation is cancelled by its name
   }
   if (next < end) d.heldUntil = reply[next]
   return d

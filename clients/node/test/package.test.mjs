@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { blocks, install, pack, root, script, serve } from './package.mjs'
-import { features, modules, start } from './stand.mjs'
+import { modules, start } from './stand.mjs'
 import { statuses } from './web.mjs'
 
 const patient = (text) =>
@@ -165,12 +165,10 @@ test('docs/node.md: the other programs run', async (t) => {
     await script(dir, 'reserve.mjs', codeFor(server, reserve)),
     'true 800\n{ reserved: 800, actual: 650, refunded: 150, recorded: 0 }\n',
   )
-  if ((await features()).wait) {
-    assert.equal(
-      await script(dir, 'wait.mjs', codeFor(server, wait)),
-      'true false\ntrue false\ntrue true\n',
-    )
-  }
+  assert.equal(
+    await script(dir, 'wait.mjs', codeFor(server, wait)),
+    'true false\ntrue false\ntrue true\n',
+  )
 })
 
 test('the types fit', async () => {

@@ -36,8 +36,6 @@ async function ask(method, path, body) {
   return result
 }
 
-export const features = () => ask('GET', '/features')
-
 // start starts a weir; stop ends it, and fault sets a fault of its network.
 export async function start(options = {}) {
   const { policies, ...others } = options

@@ -1,17 +1,15 @@
 // Waits beyond the shared cases: their order, their end by a signal, and their refund.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { features } from './stand.mjs'
 import { newWeir } from './web.mjs'
 
 const policies =
   'version: 1\npolicies:\n  fast: {limit: 1 per 200ms per user, max-wait: 20s}\n  slow: {limit: 1 per hour per user}'
 const ann = { user: 'ann' }
 const hour = 3_600_000
-const todo = !(await features()).wait && 'weir has no waits'
 
 for (const front of ['resp', 'http']) {
-  const waits = (name, run) => test(`${name}, over ${front}`, { todo }, (t) => todo || run(t))
+  const waits = (name, run) => test(`${name}, over ${front}`, run)
 
   waits('callers start in the order of their calls', async (t) => {
     const { weir } = await newWeir(t, { policies, flags: [], front })
