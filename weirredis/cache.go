@@ -61,6 +61,7 @@ type cachedDenial struct {
 	rules *engine.Compiled
 	key   engine.Key
 	n     int64
+	waits bool // it had a MaxWait; then Partial is all or nothing (R18)
 }
 
 // defaultCacheTTL bounds how long a denial outlives a refund by another process. A key that
@@ -86,7 +87,7 @@ func (c *denialCache) latestDenial(of *engine.Call) bool {
 		return false
 	}
 	cached := c.slot(of.Rules, &of.Key).Load()
-	if cached == nil || cached.rules != of.Rules || cached.n != of.N {
+	if cached == nil || cached.rules != of.Rules || cached.n != of.N || cached.waits != (of.MaxWait > 0) {
 		return false
 	}
 	for i := range of.Key.Len() {
@@ -95,10 +96,15 @@ func (c *denialCache) latestDenial(of *engine.Call) bool {
 		}
 	}
 	r, ok := c.repeat(cached)
-	if ok {
+	if ok = ok && r.exceeds(of.MaxWait); ok {
 		of.Result = r.result(of.Rules)
 	}
 	return ok
+}
+
+// exceeds reports whether a denial is one for a caller that may wait for so many microseconds.
+func (r *reply) exceeds(maxWait int64) bool {
+	return maxWait == 0 || r.wait < 0 || r.wait > maxWait
 }
 
 // slot returns the place in latest for a key under some rules.
@@ -166,7 +172,7 @@ func (c *denialCache) find(req *request) (r reply, ok bool) {
 		c.size.Add(-1)
 		return r, false
 	}
-	if d.arg != req.arg || d.plan != req.plan.text {
+	if d.arg != req.arg || d.plan != req.plan.text || !r.exceeds(req.maxWait) {
 		return reply{}, false
 	}
 	return r, true
@@ -232,7 +238,7 @@ func (c *denialCache) add(of *engine.Call, a *answer) {
 	if !denied || c.ttl == 0 || !a.canCache() || r.validFor <= 0 || a.version != c.version(&a.request) {
 		return
 	}
-	d := &cachedDenial{arg: a.arg, plan: a.plan.text, sent: a.sent, took: c.since(a.sent), version: a.version, reply: *r, rules: of.Rules, key: cloneKey(&of.Key), n: a.n}
+	d := &cachedDenial{arg: a.arg, plan: a.plan.text, sent: a.sent, took: c.since(a.sent), version: a.version, reply: *r, rules: of.Rules, key: cloneKey(&of.Key), n: a.n, waits: a.maxWait > 0}
 	d.validFor = min(c.ttl, time.Duration(min(r.validFor, maxValid))*time.Microsecond)
 	for _, key := range a.keys() {
 		d.histories = append(d.histories, c.counter(key))

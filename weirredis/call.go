@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -24,7 +25,9 @@ func (e *Engine) callOne(ctx context.Context, a *answer) {
 	*a = one[0]
 }
 
-// callAll sends requests in one call and sets their outcomes.
+// callAll sends requests in one call and sets their outcomes. If a request finds appointments (R18)
+// that the script of the call cannot read, or in windows of Periods that it was not sent, that
+// request and those behind it are not decided, and are sent again.
 func (e *Engine) callAll(ctx context.Context, answers []answer) {
 	sent := e.now()
 	keys, args := compose(answers)
@@ -37,9 +40,35 @@ func (e *Engine) callAll(ctx context.Context, answers []answer) {
 			if _, bad := a.err.(badReply); bad {
 				err = a.err // the replies behind it are unreadable, too
 			}
+			if a.prepareAgain() {
+				e.callAll(ctx, answers[i:])
+				return
+			}
 		}
 		e.cache.replied(&a.request, &a.reply, a.err)
 	}
+}
+
+// prepareAgain prepares a request to be sent again, if it was not decided because of appointments. It
+// reports whether it did.
+func (a *answer) prepareAgain() bool {
+	reply, _ := a.err.(ReplyError)
+	until, isWindows := strings.CutPrefix(string(reply), "weir:windows ")
+	switch {
+	case reply == "weir:state version 5" && !a.ahead:
+		a.ahead = true
+		a.plan.ahead.Store(aheadFor)
+	case isWindows && a.plan.until > 0:
+		instant, err := strconv.ParseInt(until, 10, 64)
+		if err != nil || instant <= a.windows {
+			return false
+		}
+		a.windows = instant
+	default:
+		return false
+	}
+	a.plan = a.plan.withWindows(a.windows)
+	return true
 }
 
 // While a slot of a Cluster moves, some keys of a decision may be on one node and some on

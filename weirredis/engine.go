@@ -219,7 +219,9 @@ func (e *Engine) finish(ctx context.Context, c *engine.Call, a *answer) {
 			a.err = errWindows
 			break
 		}
-		a.plan = newPlan(c, a.reply.at)
+		if a.plan = newPlan(c, a.reply.at); a.ahead {
+			a.plan = a.plan.withWindows(a.windows)
+		}
 		e.callOne(ctx, a)
 	}
 	if a.err != nil {

@@ -208,7 +208,7 @@ func most(l *engine.Limit) int64 {
 func describeState(word string) string {
 	word = strings.TrimSpace(strings.TrimPrefix(word, "state "))
 	if n, ok := strings.CutPrefix(word, "version "); ok {
-		return fmt.Sprintf("its layout is version %s, this Weir reads 1 and 2, of buckets 3, and of blocks 4", n)
+		return fmt.Sprintf("its layout is version %s, this Weir reads 1 and 2, of buckets 3, of blocks 4, and of appointments 5", n)
 	}
 	return word
 }

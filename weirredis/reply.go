@@ -20,7 +20,7 @@ const (
 
 const (
 	decidedBytes     = 1 + 1 + 7 + 8 + 7 + 8 + 7 + 7 + 7
-	stateBytes       = 6 * 8
+	stateBytes       = 8 * 8
 	reservationBytes = 7 + 7 + 8 + 8
 	outsideBytes     = 1 + 7
 	errorBytes       = 1 + 2 + 2
@@ -34,7 +34,7 @@ type reply struct {
 	at        int64 // the instant
 	wait      int64 // -1 = never, as on the server
 	reset     int64
-	validFor  int64 // time for which the denial stays the same if no call writes
+	validFor  int64 // time for which the denial stays the same if no call writes; of a grant in full the time until its use may begin
 	blocked   int64 // rest of the longest block that runs
 	began     bool  // the request began or set a block
 
@@ -207,6 +207,9 @@ func (r *reply) result(p *engine.Compiled) engine.Result {
 		At:         time.UnixMicro(r.at),
 		Cached:     r.cached,
 	}
+	if r.bound == 0 && r.granted > 0 {
+		d.StartAfter = span(r.validFor)
+	}
 	if r.bound > 0 && !r.replayed {
 		d.Limit = p.Limits[r.bound-1].Name
 	}
@@ -241,6 +244,7 @@ func readStates(text string, p *engine.Compiled, states []engine.State) {
 		s.MinIntervalAfter = span(int64At(t, 24))
 		s.ResetAfter = span(int64At(t, 32))
 		s.Blocked = span(int64At(t, 40))
+		s.Ahead, s.LastAhead = int64At(t, 48), span(int64At(t, 56))
 		if s.Blocked > 0 {
 			s.Remaining = min(0, s.Remaining) // a block leaves no room (R20)
 		}

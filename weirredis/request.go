@@ -3,6 +3,7 @@ package weirredis
 import (
 	"encoding/binary"
 	"slices"
+	"sync/atomic"
 
 	"github.com/weirlimit/weir/engine"
 )
@@ -21,6 +22,9 @@ type request struct {
 	mode      engine.Mode
 	states    bool
 	reserves  bool   // the reply ends with a reservation
+	ahead     bool   // it may wait, or a history has appointments (R18)
+	maxWait   int64  // microseconds
+	windows   int64  // the windows of Periods are sent until that of this instant, if ahead
 	version   uint32 // denialCache.version before the request is sent
 }
 
@@ -30,7 +34,22 @@ type plan struct {
 	until  int64 // the windows of Periods in text are current before this instant; 0 = always
 	parts  parts // of scripts that attempts of one unit need
 	blocks bool  // some limit has a block
+
+	// Histories of some keys have appointments: the number of further requests that are sent to the
+	// script that reads them. Others take a second call if they find appointments.
+	ahead *atomic.Int32
+
+	// Of a plan with Periods.
+	bare   string // text without windows behind that of around
+	limits []engine.Limit
+	around int64
 }
+
+// aheadFor is the number of requests of a plan that expect appointments after one that found some.
+const aheadFor = 64
+
+// expectsAhead reports whether a request of the plan is sent to the script that reads appointments.
+func (p *plan) expectsAhead() bool { return p.ahead.Load() > 0 && p.ahead.Add(-1) >= 0 }
 
 const (
 	argBytes = 1 + 1 + 7 + 7 + 7 // a request behind the number of its plan
@@ -43,15 +62,18 @@ const (
 
 	flagStates    = 1
 	flagOperation = 2
+	flagWaits     = 4
 
-	planBlocks = 2 // in the form of a plan: some limit has a block
+	planBlocks  = 2 // in the form of a plan: some limit has a block
+	planWindows = 4 // the ends of windows follow
 )
 
 // newRequest packs a call, which is no reset.
 func (e *Engine) newRequest(c *engine.Call) request {
 	req := request{op: c.Op, n: c.N, mode: c.Rules.Mode}
 	req.states = c.States != nil && (c.Op < engine.Refund || c.Op == engine.Probe)
-	req.plan = e.planOf(c)
+	req.plan, req.maxWait = e.planOf(c), c.MaxWait
+	req.ahead = req.maxWait > 0 || req.plan.expectsAhead()
 	flags, at := byte(0), int64(serverClock)
 	if req.states {
 		flags |= flagStates
@@ -64,6 +86,12 @@ func (e *Engine) newRequest(c *engine.Call) request {
 	}
 	if c.Given {
 		at = c.At
+	}
+	if req.maxWait > 0 {
+		flags |= flagWaits
+	}
+	if req.ahead {
+		req.plan = req.plan.withWindows(0)
 	}
 	b := append(req.arg[:0], byte(c.Op), flags)
 	append7(append7(append7(b, at), orUnnamed(c.N)), orUnnamed(req.number(c)))
@@ -179,7 +207,7 @@ func newPlan(c *engine.Call, around int64) *plan {
 	if c.Op == engine.Count {
 		limits = limits[c.Limit : c.Limit+1]
 	}
-	p := &plan{}
+	p := &plan{ahead: new(atomic.Int32)}
 	var room [256]byte
 	b := append7(append(room[:0], byte(c.Rules.Mode), byte(len(limits)), 1), c.Rules.IdempotencyTTL.Microseconds())
 	for i := range limits {
@@ -211,8 +239,39 @@ func newPlan(c *engine.Call, around int64) *plan {
 		b[2] += planBlocks
 		b = appendBlocks(b, limits, c.Rules.Calls)
 	}
-	p.text = string(b)
+	if p.text = string(b); p.until > 0 {
+		p.bare, p.limits, p.around = p.text, limits, around
+	}
 	return p
+}
+
+// minWindows is the number of windows of a Period that a request has, if it may find appointments.
+const minWindows = 16
+
+// withWindows returns the plan with the ends of the windows of each Period, until that of an instant.
+// Appointments in windows behind that of now leave at their ends.
+func (p *plan) withWindows(until int64) *plan {
+	if p.bare == "" {
+		return p
+	}
+	var tail []byte
+	for i := range p.limits {
+		period, ends := p.limits[i].Period, []byte(nil)
+		if period != nil {
+			_, end := period.WindowAt(p.around)
+			for n := 0; n < minWindows || end <= until; n++ {
+				ends = append7(ends, end)
+				_, end = period.WindowAt(end)
+			}
+			ends = append7(ends, end)
+		}
+		tail = append(binary.BigEndian.AppendUint16(tail, uint16(len(ends)/7)), ends...)
+	}
+	copied := *p
+	text := append([]byte(p.bare), tail...)
+	text[2] += planWindows
+	copied.text = string(binary.BigEndian.AppendUint32(text, uint32(len(tail)+4)))
+	return &copied
 }
 
 // blocks reports whether a denial by the limit begins a block (R20).
@@ -277,9 +336,13 @@ func compose(answers []answer) (keys, args []string) {
 	keys = make([]string, 0, 2*len(answers))
 	head := make([]byte, 0, len(answers)*(1+argBytes))
 	var last *plan
+	var waits []byte
 	number := byte(0)
 	for i := range answers {
 		req := &answers[i].request
+		if req.maxWait > 0 {
+			waits = append6(binary.BigEndian.AppendUint16(waits, uint16(len(keys))), req.maxWait)
+		}
 		if req.several == nil {
 			keys = append(keys, req.joined)
 		} else {
@@ -299,7 +362,9 @@ func compose(answers []answer) (keys, args []string) {
 		}
 		head = append(append(head, number), req.arg[:]...)
 	}
-	args[0] = string(head)
+	if args[0] = string(head); waits != nil {
+		args = append(args, string(waits))
+	}
 	return slices.Clip(keys), args
 }
 

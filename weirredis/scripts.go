@@ -50,6 +50,7 @@ const (
 	partHistory                    // a limit is none
 	partRemember                   // a request has an idempotency key
 	partCorrect                    // a request is none of an attempt, a peek, a probe and a record
+	partAhead                      // an attempt may wait, or a history has appointments
 )
 
 // maxPlainUnits bounds the units of a plain attempt.
@@ -88,9 +89,15 @@ var joined = []struct {
 		files: "number store history clock block decide remember dispatch",
 	},
 	{
+		name:  "waiting",
+		parts: partHistory | partBucket | partBlock | partOther | partAhead,
+		files: "number store history clock block bucket appointments decide finish",
+	},
+	{
 		name:  "all",
 		parts: ^parts(0),
-		files: "number store history clock block bucket decide correct remember reservation dispatch",
+		files: "number store history clock block bucket appointments decide " +
+			"correct remember reservation dispatch",
 	},
 }
 
@@ -130,6 +137,9 @@ func (req *request) parts() parts {
 		return needed
 	}
 	needed |= partOther
+	if req.ahead {
+		needed |= partAhead
+	}
 	if req.plan.blocks {
 		needed |= partBlock
 	}
@@ -146,7 +156,7 @@ func (req *request) parts() parts {
 
 // isPlain reports whether lua/plain.lua decides a request, unless its histories are uncommon.
 func (req *request) isPlain() bool {
-	if req.op != engine.Attempt || req.states || req.operation != "" {
+	if req.op != engine.Attempt || req.ahead || req.states || req.operation != "" {
 		return false
 	}
 	several := req.limits() == 1 && req.mode == engine.AllOrNothing && req.n <= maxPlainUnits

@@ -27,9 +27,10 @@ local function begin_blocks(plan, k, bound, states, now)
     write[5] = { begin = now, length = length, rest = length, ends = now + length }
   end
 
-  local place = 55 * count + 11
-  if place > #plan then begin(bound) end
-  while place <= #plan do
+  local place, stop = 55 * count + 11, #plan
+  if byte(plan, 3) > 3 then stop = stop - decode('>I4', plan, stop - 3) end
+  if place > stop then begin(bound) end
+  while place <= stop do
     local size, denier = byte(plan, place), nil
     for j = place + 1, place + size do
       local i = byte(plan, j)

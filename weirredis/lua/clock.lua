@@ -46,11 +46,11 @@ local function retreat(h, most)
     repeat
       local units, _
       number = number - 1
-      text, behind, units = read_chunk(h.key, number)
+      text, behind, units = read_chunk(chunks, number)
       i, begins = chunks.skip, -2^53
       if number > chunks.from then
         i = 16
-        _, begins = read_chunk(h.key, number - 1)
+        _, begins = read_chunk(chunks, number - 1)
       end
       if begins > most then taken = taken + units end
     until begins <= most

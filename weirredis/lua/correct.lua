@@ -33,7 +33,8 @@ end
 local function copy(chunks)
   if not chunks then return nil end
   return { key = chunks.key, stored = chunks.stored, from = chunks.from, to = chunks.to,
-    skip = chunks.skip, late = chunks.late, text = chunks.text, top = chunks.top }
+    skip = chunks.skip, late = chunks.late, text = chunks.text, top = chunks.top,
+    made = chunks.made }
 end
 
 -- pass_over passes the entries with marks up to cut, and returns what pass returns.
@@ -51,7 +52,7 @@ local function take_single(h, mark, want)
   if there ~= mark then return 0 end
   local took
   if moved and moved.from < moved.to then
-    local text = moved.text or read_chunk(h.key, moved.from)
+    local text = moved.text or read_chunk(moved, moved.from)
     text, took = strike_chunk(text, moved.skip, want, true)
     h.chunks.changed = { moved.from, text }
     if moved.from == h.chunks.from then h.chunks.text = text end
@@ -91,7 +92,7 @@ local function take_oldest(h, want)
   if moved and moved.from < moved.to then
     local changed, text, i = {}, moved.text, moved.skip
     for number = moved.from, moved.to - 1 do
-      text = text or read_chunk(h.key, number)
+      text = text or read_chunk(moved, number)
       local behind, units = decode('>I7I7', text)
       if i == 16 and units <= left then -- one entry without units is in place of all.
         local entry = encode_entry(behind - mark, 0)
@@ -166,10 +167,15 @@ local function take_bucket(bucket, now, want, instant)
   return took
 end
 
--- see moves a history to now: it corrects it if the clock was (R2).
-local function see(h, cut, mark, now)
+-- see moves a history to now: it corrects it if the clock was (R2), and takes the appointments that
+-- have begun as entries (R18).
+local function see(h, cut, mark, now, kind, window, a, b)
   h.cut, h.corrected = cut, h.last - raw >= 1000000
-  if h.corrected then correct(h, now, mark) end
+  if h.corrected then
+    if h.list then shift(h.list, now - h.last) end
+    correct(h, now, mark)
+  end
+  if h.list then fold(h, now, kind, window, a, b) end
   if h.chunks and (h.newest <= cut or h.own == h.units) then count_chunks(h.chunks) end
 end
 
@@ -189,9 +195,10 @@ local function load_all(plan, k, felt)
 end
 
 -- take_back takes back up to n units of limit i, granted at an instant, above 2^53 of the oldest.
--- A cost stays, because the attempt was made, but a hold ends whole (R17). It returns the units
--- taken, or nil if now is outside of the window of a Period. Nothing is stored yet.
-local function take_back(h, plan, i, now, n, instant)
+-- A cost stays, because the attempt was made, but a hold ends whole (R17), and so does an appointment
+-- that is not kept (R18): whole. It returns the units taken, or nil if now is outside of the window
+-- of a Period. Nothing is stored yet.
+local function take_back(h, plan, i, now, n, instant, whole)
   current = h.number
   local kind, most, window, interval, cost, a, b, c =
     decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 38)
@@ -200,16 +207,23 @@ local function take_back(h, plan, i, now, n, instant)
   elseif n > 0 and kind == 0 and c == 1 then want = cost
   end
   if h.block then see_block(h.block, now, false) end
+  local list, cancelled = h.list, nil
   if kind == 3 then
+    if list then fold_bucket(h, now, a, b) end
     refill(h, now, a, b, c)
-    took = take_bucket(h, now, want, instant)
+    if list and n > 0 then cancelled = cancel(list, instant, n, cost, whole) end
+    if cancelled and cancelled > 0 then h.last = now end
+    took = cancelled or take_bucket(h, now, want, instant)
     if took > 0 or h.changed then h.most, h.interval = most, interval end
     return took
   end
   local cut, mark = find_marks(now, kind, window, a, b)
   if not cut then return nil end
-  see(h, cut, mark, now)
-  took = take(h, want, instant, kind, window, a, b)
+  see(h, cut, mark, now, kind, window, a, b)
+  if list and n > 0 then cancelled = cancel(list, instant, n, cost, whole) end
+  if cancelled and cancelled > 0 then h.last = now end
+  took = cancelled or take(h, want, instant, kind, window, a, b)
+  if list and took > 0 then list.writes = true end
   if took > 0 or h.corrected then
     if h.own < 1 and h.units > 0 then error('weir:state the header is damaged', 0) end
     h.head = pack_header(h.last, h.first, h.promised, h.own, h.units, h.newest, h.chunks, h.tail)
@@ -235,7 +249,7 @@ local function refund(plan, k, n, instant)
   local most = 0
   local histories, now = load_all(plan, k, {})
   for i = 1, #histories do
-    local took = take_back(histories[i], plan, i, now, n, instant)
+    local took = take_back(histories[i], plan, i, now, n, instant, true)
     if not took then return encode('>BI7', 2, now) end
     most = math.max(most, math.min(took, n))
   end
@@ -252,7 +266,7 @@ local function count(plan, k, span)
   local cut, mark = find_marks(now, kind, window, a, b)
   if not cut then return encode('>BI7', 2, now) end
   if kind ~= 1 or b == 0 then cut = now - span end
-  see(h, cut, mark, now)
+  see(h, cut, mark, now, kind, window, a, b)
   if h.newest <= cut then return pack_units(0, now) end
   local _, _, passed = pass_over(h, h.chunks, cut)
   return pack_units(h.units - passed, now)

@@ -26,10 +26,12 @@ end
 local function decide(plan, k, op, n, _, flags, part)
   local mode, count, form = byte(plan, 1, 3)
   local plain, stated, felt = form % 2 == 1, flags % 2 == 1, not part or part.feels
-  local may_begin = form > 1 and n > 0 and (op == 0 or op == 9)
+  local may_begin = form % 4 > 1 and n > 0 and (op == 0 or op == 9)
   if n == 0 or op == 9 then op = 1 end
   local now, granted, full, blocked, again = part and part.now or raw, n, true, false, false
   local remaining, wait, reset, valid, bound, longest, longest_rest, states
+  local patience, start -- the longest wait of an attempt that may wait, and its instant (R18)
+  if flags > 3 then patience, mode = find_patience(k), 0 end
   repeat
     remaining, wait, reset, valid, bound, longest, longest_rest = 2^53 - 1, 0, 0, 2^53 - 1, 0, 0, 0
     states, again, queue = (stated or may_begin) and {} or nil, false, nil
@@ -44,7 +46,7 @@ local function decide(plan, k, op, n, _, flags, part)
       -- The history, and its entries that count at now (R3).
       local bucket = kind == 3 and load_bucket(key)
       local h = bucket or load(key)
-      local last, block = h.last, h.block
+      local last, block, list = h.last, h.block, h.list
       if last > now and last - raw < 1000000 then now, again = last, i > 1 end
       if block and felt and block.begin > now and block.begin - raw < 1000000 then
         now, again = block.begin, i > 1
@@ -70,15 +72,18 @@ local function decide(plan, k, op, n, _, flags, part)
       end
       local units, first, own, newest, chunks, tail, corrected
       if bucket then
+        if list then fold_bucket(bucket, now, a, b) end
         refill(bucket, now, a, b, c)
         last, units = bucket.last, bucket.units
       else
         if last - raw >= 1000000 then
           correct(h, now, mark)
+          if list then shift(list, now - last) end
           last = now
           corrected = pack_header(now, h.first, h.promised, h.own, h.units, h.newest, h.chunks,
             h.tail)
         end
+        if list then last = fold(h, now, kind, window, a, b) end
         units, first, own, newest = h.units, h.first, h.own, h.newest
         chunks, tail = h.chunks, h.tail
         if chunks and (newest <= cut or own == units) then count_chunks(chunks) end
@@ -99,13 +104,15 @@ local function decide(plan, k, op, n, _, flags, part)
       end
 
       -- The units that this limit grants (R5, R6). A record is not denied, but bounded (R10).
-      local wanted, room, denies = n, most - units, false
-      local closed = now - last < interval or rest > 0
+      local booked, latest = 0, last -- units ahead, and the newest attempt, also of those (R18)
+      if list then booked, latest = list.booked, find_latest(list, last) end
+      local wanted, room, denies = n, most - units - booked, false
+      local closed = now - latest < interval or rest > 0
       if cost ~= 0 and n > 0 then wanted = cost > 0 and cost or 0 end -- R7
-      if op == 2 then
+      if op == 2 or start then
         local more = mode == 2 and not bucket and math.min(wanted, most) or wanted
-        if units + more > (bucket and bound_units(a, b) or 2^51 - 1) then
-          error(string.format('weir:overflow %d %.0f', number - k, units), 0)
+        if units + booked + more > (bucket and bound_units(a, b) or 2^51 - 1) then
+          error(string.format('weir:overflow %d %.0f', number - k, units + booked), 0)
         end
       elseif wanted > room or closed then
         denies = mode ~= 1 or closed or room <= 0
@@ -119,8 +126,19 @@ local function decide(plan, k, op, n, _, flags, part)
       local more = mode == 2 and not blocked and n or granted
       if cost ~= 0 and more > 0 then more = cost > 0 and cost or 0 end
       local records = op ~= 1 and more > 0
-      if records then
+      if start then
+        list = book(h, start, more)
+        booked, last = list.booked, now
+        latest = find_latest(list)
+        if bucket then bucket.last = now
+        elseif units == 0 then
+          tail = ''
+          if chunks then chunks.from = chunks.to end
+        end
+      elseif records then
         last = now
+        if booked == 0 then latest = now end
+        if list then list.writes = true end
         if bucket then
           pour(bucket, now, more, op == 0 and mode == 2 and most)
           units = bucket.units
@@ -149,22 +167,32 @@ local function decide(plan, k, op, n, _, flags, part)
 
       -- The waits after it (R8): until wanted units fit, until the next unit leaves, until none
       -- counts, and until the interval is over.
-      local left, fits, next, empty, pause = most - units, 0, 0, 0, 0
-      if interval > 0 then pause = math.max(0, last - now + interval) end
-      if bucket then fits, next, empty = find_waits(bucket, wanted, most, a, b, c)
+      local left, fits, next, empty, pause = most - units - booked, 0, 0, 0, 0
+      if interval > 0 then pause = math.max(0, latest - now + interval) end
+      if bucket and booked > 0 then
+        fits, next, empty = wait_for_bucket(bucket, now, wanted, most, a, b, c)
+      elseif bucket then fits, next, empty = find_waits(bucket, wanted, most, a, b, c)
       elseif units > 0 then
         next, empty = first - cut, newest - cut
         local need = wanted - left
         if need == 1 then fits = next
         elseif need > 0 and wanted <= most then
           local copy = chunks and { key = key, from = chunks.from, to = chunks.to,
-            skip = chunks.skip, text = chunks.text }
+            skip = chunks.skip, text = chunks.text, made = chunks.made }
           fits = pass(copy, tail, first, newest, 2^53, need - 1) - cut
         end
         if kind == 1 and b > 0 then
           next, empty = b - now, b - now
           if fits > 0 then fits = next end
         end
+      end
+      if booked > 0 and not bucket then
+        local need, leave = wanted - left - units, nil
+        local soonest, final
+        soonest, final, leave = find_leaves(list, newest, need, plan, i, kind, window, a, b)
+        if leave then fits = leave - now end
+        if units == 0 then next = soonest - now end
+        empty = final - now
       end
       if fits < pause then fits = pause end
       if not full then
@@ -189,12 +217,12 @@ local function decide(plan, k, op, n, _, flags, part)
       end
       if states then
         states[i] = { left = left, fits = fits, next = next, pause = pause, empty = empty,
-          rest = rest, denies = denies }
+          rest = rest, denies = denies, booked = booked, latest = latest }
       end
 
       -- The commands that store it. A recording by the server's clock drops a block that is over:
       -- its newest attempt then lies behind it, so a clock that steps back does not need it (R2).
-      local waits = i < count or may_begin
+      local waits = i < count or may_begin or patience
       local kept = block
       if block and records and felt and rest == 0 and not given then kept = nil end
       if bucket and (records or bucket.changed and op ~= 1) then
@@ -202,6 +230,7 @@ local function decide(plan, k, op, n, _, flags, part)
       elseif records then
         local ends, ttl = newest + window, nil
         if not plain then ends = math.max(b > 0 and b or ends, now + interval, raw) end
+        if list then ends = math.max(ends, now + empty, latest + interval, raw) end
         local promised
         promised, ttl = renew(h.promised, ends, window)
         if #tail > CHUNK then
@@ -216,6 +245,10 @@ local function decide(plan, k, op, n, _, flags, part)
       elseif block and block.moved and op ~= 1 then write(waits, key, block.head, nil, nil, kept)
       end
     end
+    local waits = patience and not again and granted == 0 and not full and not blocked
+    if waits and wait <= patience and now + wait < 2^53 then -- the attempt is an appointment (R18).
+      start, granted, full, again = now + wait, n, true, true
+    end
   until not again
 
   local first_byte = 0
@@ -227,7 +260,7 @@ local function decide(plan, k, op, n, _, flags, part)
     end
   end
   for i = 1, queue and #queue or 0 do write(false, unpack(queue[i], 1, 5)) end
-  if full then valid = 0 end
+  if full then valid = start and start - now or 0 end
   if longest_rest > 0 then remaining = math.min(remaining, 0) end
   if wait == 2^53 then wait = -1 end
   local reply = encode('>BBI7i8I7i8I7I7I7', first_byte, bound, granted, remaining, now, wait, reset,
@@ -235,7 +268,8 @@ local function decide(plan, k, op, n, _, flags, part)
   for i = 1, stated and count or 0 do
     local s = states[i]
     local fits = s.fits == 2^53 and -1 or s.fits
-    reply = reply .. encode('>i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest)
+    reply = reply .. encode('>i8i8i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest,
+      s.booked, s.booked > 0 and s.latest - now or 0)
   end
   return reply, op ~= 1 and (mode == 2 and not blocked or granted > 0), now
 end

@@ -8,7 +8,9 @@
 --     text      of chunk from, nil until it is read
 --     stored    number of the oldest chunk on the server; top: behind the newest, nil for to
 --     changed   chunks to be stored, number and text in turns; nil for none
+--     made      chunks that are not stored yet, by number, with first and count (appointments.lua)
 --   block   as in store.lua, or nil for a history without
+--   list    of appointments (appointments.lua), or nil
 
 -- load returns a history as it is stored. A mark is less than a cell of 2^48 ahead of its instant.
 local function load(key)
@@ -47,8 +49,8 @@ local function load(key)
 end
 
 -- read_chunk returns the text of a chunk, the mark behind it and its units.
-local function read_chunk(key, number)
-  local text = call('HGET', key, number)
+local function read_chunk(chunks, number)
+  local text = chunks.made and chunks.made[number] or call('HGET', chunks.key, number)
   if not text or #text < 16 or #text ~= 15 + byte(text, 15) then
     error('weir:state a chunk is missing or cut off', 0)
   end
@@ -64,7 +66,7 @@ local function pass(chunks, tail, mark, newest, stop, most)
   if inside then text, i = chunks.text, chunks.skip end
   while true do
     if not text then
-      local read, behind, sum = read_chunk(chunks.key, chunks.from)
+      local read, behind, sum = read_chunk(chunks, chunks.from)
       text = read
       if i == 16 and (sum == 0 or behind <= stop) and passed + sum <= most then
         mark, passed, i = behind, passed + sum, #text + 1
@@ -109,6 +111,7 @@ end
 -- write would delete chunks that nothing has read.
 local function count_chunks(chunks)
   local stored = (chunks.top or chunks.to) - chunks.stored
+  if chunks.made then stored = stored - chunks.made.count end
   if call('HLEN', chunks.key) <= stored then error('weir:state a chunk is missing', 0) end
 end
 

@@ -79,6 +79,14 @@ local function find_holds(plan)
   return shortest, longest
 end
 
+-- find_start returns the instant at which the use of units begins (R18). The reply is without its
+-- first byte.
+local function find_start(reply)
+  local instant = decode('>I7', reply, 17)
+  if byte(reply) > 0 then return instant end
+  return instant + decode('>I7', reply, 39)
+end
+
 -- repeat_reply returns the reply of a remembered operation to a request with its id. The life of
 -- a reservation may differ.
 local function repeat_reply(o, op, n, number)
@@ -89,7 +97,13 @@ local function repeat_reply(o, op, n, number)
     local about = o.op == 0 and o.number > 0 and ' reserved' or ''
     error(string.format('weir:id %d %.0f%s', o.op, o.n, about), 0)
   end
-  local reply = encode('B', 1) .. o.reply .. encode('B', #o.limit) .. o.limit
+  local reply = o.reply
+  if byte(reply) == 0 then -- the rest of the time until its start (R18).
+    local left = math.max(0, find_start(reply) - raw)
+    reply = sub(reply, 1, 38) .. encode('>I7', math.min(left, (decode('>I7', reply, 39)))) ..
+      sub(reply, 46)
+  end
+  reply = encode('B', 1) .. reply .. encode('B', #o.limit) .. o.limit
   return opens and reply .. describe(o.reservation) or reply
 end
 
@@ -108,17 +122,19 @@ local function decide_once(plan, k, op, n, number, flags)
   if not recorded then return opens and reply .. describe() or reply end
 
   local bound, granted = decode('>BI7', reply, 2)
-  local o = { op = op, n = n, number = number, ends = now + decode('>I7', plan, 4),
+  local start = now
+  if op ~= 3 then start = find_start(sub(reply, 2, 53)) end
+  local o = { op = op, n = n, number = number, ends = start + decode('>I7', plan, 4),
     reply = sub(reply, 2, 53), limit = '' }
   if bound > 0 then
     local name = string.match(KEYS[k + bound], '}([^:/]+)')
     o.limit = name .. sub(plan, 49 * bound - 38, 49 * bound + 10) .. sub(plan, 2, 2)
   end
   if opens and granted > 0 then
-    o.reservation = { units = granted, at = now, newest = granted, held = granted,
-      hold = find_holds(plan) and now or -1, expires = now + number, actual = -1, refunded = 0,
-      settled = 0, extended = '' }
-    o.ends = math.max(now + number, now + 60000000)
+    o.reservation = { units = granted, at = start, newest = granted, held = granted,
+      hold = find_holds(plan) and start or -1, expires = start + number, actual = -1,
+      refunded = 0, settled = 0, extended = '' }
+    o.ends = start + math.max(number, 60000000)
   end
   save(key, o)
   return opens and reply .. describe(o.reservation) or reply

@@ -35,12 +35,14 @@ end
 -- cut_plan returns a plan of some limits without blocks, given by their numbers. costs has those
 -- costs that differ.
 local function cut_plan(plan, mode, places, costs)
-  local text = encode('BBB', mode, #places, 0) .. sub(plan, 4, 10)
+  local ends = byte(plan, 3) > 3
+  local text = encode('BBB', mode, #places, ends and 4 or 0) .. sub(plan, 4, 10)
   for j = 1, #places do
     local i = 49 * places[j] - 38
     local cost = costs and encode('>i8', costs[j]) or sub(plan, i + 20, i + 27)
     text = text .. sub(plan, i, i + 19) .. cost .. sub(plan, i + 28, i + 48)
   end
+  if ends then text = text .. copy_ends(plan, places) end
   return text
 end
 
@@ -60,12 +62,15 @@ local function settle(plan, k, n)
   local free, held = sort_limits(plan)
   local histories, now = load_all(plan, k, {})
   local ended, refunded = 0, 0
+  local whole = actual == 0 and r.newest == r.units -- the cost of an appointment is returned (R18).
   for i = 1, #histories do
     local want, granted = math.max(0, math.min(r.units - actual, r.newest)), r.at
     if held[i] then want, granted = r.hold >= 0 and r.held or 0, r.hold end
-    local took = take_back(histories[i], plan, i, now, want, granted)
+    local took = take_back(histories[i], plan, i, now, want, granted, whole)
     if not took then return encode('>BI7', 2, now) end
-    if held[i] then ended = math.max(ended, took) else refunded = math.max(refunded, took) end
+    if held[i] then ended = math.max(ended, took)
+    else refunded = math.max(refunded, math.min(took, want))
+    end
   end
   if n > 2^53 - 1 and r.hold >= 0 and find_holds(plan) and ended == 0 then
     error('weir:expired hold', 0)
@@ -141,7 +146,7 @@ local function extend(plan, k, n, before)
   if further then reply = decide(cut_plan(plan, 0, free), k, 0, n, 0, 0, addition) end
   if n > 0 then r.units, r.at, r.newest, r.extended = r.units + n, now, n, sub(reply, 2, 46) end
   local ttl = o.number
-  r.expires = now + ttl
+  r.expires = math.max(now, find_start(o.reply)) + ttl
   if renews then r.hold, r.expires = now, now + math.max(ttl, longest) end
   keep(plan, k, o, now)
   return reply .. describe(r)

@@ -53,7 +53,7 @@ end
 --          has an id.
 -- ARGV[1]  for each request 24 bytes: number of its plan B (1 is ARGV[2]); operation B: 0 attempt,
 --          1 peek, 2 record, 3 refund, 4 count, 6 settle, 7 extend, 8 block, 9 probe; flags B: 1
---          states are wanted, 2 it has an id; instant I7, above 2^53 the server's clock; n I7,
+--          states are wanted, 2 it has an id, 4 it may wait; instant I7, above 2^53 the server's clock; n I7,
 --          units: of a settle those really used, above 2^53 all; and a number I7:
 --            attempt  life of the reservation that it opens, 0 none
 --            refund   instant of the grant, above 2^53 the oldest entries
@@ -61,9 +61,12 @@ end
 --            extend   units that the reservation had before, above 2^53 unknown
 --            block    length, 0 ends the blocks
 --            others   0
+-- ARGV[w]  behind the plans, if an attempt may wait: for each of these attempts the number of the keys
+--          of the requests before it I2, and its longest wait I6 (R18).
 -- ARGV[p]  a plan: mode B: 0 all or nothing, 1 partial, 2 denied attempts count; number of limits
 --          B; form B: 1 if the mode is 0 or 1, and all limits are of kind 0 with a max above 0,
---          without interval, cost and cells; and 2 more if a limit has a block; time I7 for which
+--          without interval, cost and cells; 2 more if a limit has a block; and 4 more if the
+--          windows of Periods that follow are given; time I7 for which
 --          an operation is remembered. Then for each limit 49 bytes: kind B: 0 rolling or
 --          concurrency, 1 fixed, 2 fixed from the first unit, 3 bucket; max I7; window I6; minimum
 --          interval I6; cost i8: units of any attempt, 0 its own number, -1 a peek; and numbers a,
@@ -76,13 +79,16 @@ end
 --          With a form of 2 or 3 follows the block of each limit I6: the time for which a denial
 --          by it blocks its history, 0 not (R20). Then for rules that join calls: for each call
 --          the number of its limits B, and their numbers B from 1. Each of these calls begins a
---          block of its own.
+--          block of its own. With 4 in the form there are at the end, for each limit, the number of
+--          windows I2, and the end of each I7: those from the window of now on, or none without a
+--          Period; and the size of all this I4.
 -- reply    for each request, one after the other:
 --          0 B, binding limit B (0 none), granted I7, remaining i8, instant I7, wait i8 (-1
---          never), reset I7, valid I7 (the time for which a denial stays the same if nothing is
---          written), rest of the longest block I7; then, if wanted, the state of each limit:
+--          never), reset I7, valid I7 (of a grant in full the time until its use may begin, R18; else
+--          the time for which a denial stays the same if nothing is written), rest of the longest block I7; then, if wanted, the state of each limit:
 --          remaining i8, wait i8, the times until the next unit is there i8, until the interval is
---          over i8, and until no unit counts i8, and the rest of its block i8. The remaining units
+--          over i8, until no unit counts i8, the rest of its block i8, its units ahead i8 and the time until
+--          the last appointment i8. The remaining units
 --          of a state are its room, also during its block. A refund, a count, a settle and a block
 --          use granted and instant.
 --          1 B: an operation that is remembered: its reply from the binding limit to the rest of
@@ -91,7 +97,9 @@ end
 --          2 B, instant I7: nothing is decided, because the instant is outside of the window of a
 --          Period.
 --          3 B, number of the key among those of the request I2, length I2, text: an error;
---          nothing is written, unless the text begins with weir:half.
+--          nothing is written, unless the text begins with weir:half. If the script lacks
+--          appointments.lua, or windows of a Period, the requests behind it have the same reply:
+--          they are not decided.
 --          4 B: as 0, but a block began or was set by this request.
 --          Replies 0, 1 and 4 to an attempt that opens a reservation, a settle and an extend end
 --          with the reservation: its units I7 (0 none), the end of its life I7, the instant of its
@@ -133,9 +141,13 @@ local function answer(decide_other)
       local text = type(reply) == 'table' and reply.err or tostring(reply)
       text = sub((current < 0 and 'weir:half ' or '') .. text, 1, 1000)
       reply = encode('>BI2I2', 3, math.max(current - k, 0), #text) .. text
+      if text == 'weir:state version 5' or sub(text, 1, 13) == 'weir:windows ' then
+        for behind = j, #ARGV[1] / 24 do replies[behind] = reply end
+        return
+      end
     end
     replies[j] = reply
-    k = k + limits + (flags >= 2 and 1 or 0)
+    k = k + limits + (flags % 4 >= 2 and 1 or 0)
   end
 end
 
@@ -250,7 +262,9 @@ end
 --     text      of chunk from, nil until it is read
 --     stored    number of the oldest chunk on the server; top: behind the newest, nil for to
 --     changed   chunks to be stored, number and text in turns; nil for none
+--     made      chunks that are not stored yet, by number, with first and count (appointments.lua)
 --   block   as in store.lua, or nil for a history without
+--   list    of appointments (appointments.lua), or nil
 
 -- load returns a history as it is stored. A mark is less than a cell of 2^48 ahead of its instant.
 local function load(key)
@@ -289,8 +303,8 @@ local function load(key)
 end
 
 -- read_chunk returns the text of a chunk, the mark behind it and its units.
-local function read_chunk(key, number)
-  local text = call('HGET', key, number)
+local function read_chunk(chunks, number)
+  local text = chunks.made and chunks.made[number] or call('HGET', chunks.key, number)
   if not text or #text < 16 or #text ~= 15 + byte(text, 15) then
     error('weir:state a chunk is missing or cut off', 0)
   end
@@ -306,7 +320,7 @@ local function pass(chunks, tail, mark, newest, stop, most)
   if inside then text, i = chunks.text, chunks.skip end
   while true do
     if not text then
-      local read, behind, sum = read_chunk(chunks.key, chunks.from)
+      local read, behind, sum = read_chunk(chunks, chunks.from)
       text = read
       if i == 16 and (sum == 0 or behind <= stop) and passed + sum <= most then
         mark, passed, i = behind, passed + sum, #text + 1
@@ -351,6 +365,7 @@ end
 -- write would delete chunks that nothing has read.
 local function count_chunks(chunks)
   local stored = (chunks.top or chunks.to) - chunks.stored
+  if chunks.made then stored = stored - chunks.made.count end
   if call('HLEN', chunks.key) <= stored then error('weir:state a chunk is missing', 0) end
 end
 
@@ -411,11 +426,11 @@ local function retreat(h, most)
     repeat
       local units, _
       number = number - 1
-      text, behind, units = read_chunk(h.key, number)
+      text, behind, units = read_chunk(chunks, number)
       i, begins = chunks.skip, -2^53
       if number > chunks.from then
         i = 16
-        _, begins = read_chunk(h.key, number - 1)
+        _, begins = read_chunk(chunks, number - 1)
       end
       if begins > most then taken = taken + units end
     until begins <= most
@@ -469,9 +484,10 @@ local function begin_blocks(plan, k, bound, states, now)
     write[5] = { begin = now, length = length, rest = length, ends = now + length }
   end
 
-  local place = 55 * count + 11
-  if place > #plan then begin(bound) end
-  while place <= #plan do
+  local place, stop = 55 * count + 11, #plan
+  if byte(plan, 3) > 3 then stop = stop - decode('>I4', plan, stop - 3) end
+  if place > stop then begin(bound) end
+  while place <= stop do
     local size, denier = byte(plan, place), nil
     for j = place + 1, place + size do
       local i = byte(plan, j)
@@ -662,6 +678,339 @@ local function store_bucket(waits, bucket, now, most, interval, block)
     bucket.rest, bucket.since, bucket.a, bucket.b, bucket.c), nil, ttl, block)
 end
 
+-- Appointments (R18): units that begin at an instant ahead of the newest decision of a history.
+--
+-- They stand in front of the header of a history or a bucket, behind a block: 5 B, units I7 of all,
+-- number I4, and for each its instant I7 and its units I7. The instants rise. A script without this
+-- file cannot read such a header, so Go sends its requests again, with a script that has it.
+--
+-- In work, a list is a table, of a history h its h.list:
+--   text    the appointments, as stored
+--   sum     units of all
+--   begun   number of those whose instants have passed: the history in work has them as entries
+--   booked  units of the others
+--   writes  whether the operation writes the history, so that those that have begun leave the list
+--   ends    of a bucket, the instant at which it is full
+
+local ITEM = 14 -- bytes of an appointment
+local lists = {} -- by the keys that were read
+local waits_until -- the longest waits of the requests, by the number of keys before them
+
+local read_bare, write_bare = read_header, write
+local load_bare, load_bucket_bare = load, load_bucket
+local store_bare = store_bucket
+
+-- cut_list returns a header without its appointments, and their list.
+local function cut_list(head)
+  if #head < 12 then error('weir:state the header is cut off', 0) end
+  local _, sum, count = decode('>BI7I4', head)
+  local size = 12 + ITEM * count
+  if #head <= size then error('weir:state the header is cut off', 0) end
+  if sum >= 2^53 or sum < count then error('weir:state the header is damaged', 0) end
+  return sub(head, size + 1),
+    { text = sub(head, 13, size), sum = sum, begun = 0, booked = sum, writes = false }
+end
+
+-- pack_list returns the appointments of a list as they are stored, '' for none.
+local function pack_list(list)
+  local text, sum = list.text, list.sum
+  if list.writes then text, sum = sub(text, ITEM * list.begun + 1), list.booked end
+  if text == '' then return '' end
+  return encode('>BI7I4', 5, sum, #text / ITEM) .. text
+end
+
+function read_header(key)
+  local head, block = read_bare(key)
+  local list
+  if head and byte(head) == 5 then head, list = cut_list(head) end
+  lists[key] = list
+  return head, block
+end
+
+function load(key)
+  local h = load_bare(key)
+  h.list = lists[key]
+  return h
+end
+
+function load_bucket(key)
+  local bucket = load_bucket_bare(key)
+  bucket.list = lists[key]
+  return bucket
+end
+
+-- The write of a history puts its list in front of the header, and stores the chunks that were made
+-- of appointments that have begun.
+function write(waits, key, head, chunks, ttl, block)
+  local list = lists[key]
+  if not waits and list and byte(head) ~= 5 then head = pack_list(list) .. head end
+  if not waits and chunks and chunks.made then
+    local all = {}
+    for number = math.max(chunks.from, chunks.made.first), chunks.to - 1 do
+      if chunks.made[number] then
+        all[#all + 1] = number
+        all[#all + 1] = chunks.made[number]
+      end
+    end
+    for _, v in ipairs(chunks.changed or {}) do all[#all + 1] = v end -- the later of two is stored.
+    chunks.changed = #all > 0 and all
+  end
+  write_bare(waits, key, head, chunks, ttl, block)
+end
+
+-- find_latest returns the instant of the last appointment, or last if none is ahead.
+local function find_latest(list, last)
+  if list.booked == 0 then return last end
+  return (decode('>I7', list.text, #list.text - ITEM + 1))
+end
+
+-- find_patience returns the longest wait of a request.
+local function find_patience(k)
+  if not waits_until then
+    waits_until = {}
+    local text = ARGV[#ARGV]
+    for place = 1, #text, 8 do
+      local before, wait = decode('>I2I6', text, place)
+      waits_until[before] = wait
+    end
+  end
+  return waits_until[k]
+end
+
+-- shift moves appointments with a corrected clock (R2).
+local function shift(list, by)
+  local moved = {}
+  for place = 1, #list.text, ITEM do
+    local start, n = decode('>I7I7', list.text, place)
+    moved[#moved + 1] = encode('>I7I7', start + by, n)
+  end
+  list.text = table.concat(moved)
+end
+
+-- find_entry returns the mark of the entry that an appointment becomes, behind an entry with the
+-- mark newest (R3, R9). In a window of a Period before that of now, any mark in it will do.
+local function find_entry(start, newest, kind, window, a, b)
+  local mark = start
+  if kind == 1 and b > 0 then
+    if start >= a then mark = a end
+  elseif kind == 1 then mark = start - start % window
+  elseif kind == 2 and newest > start - window then mark = newest
+  elseif kind == 0 and a > 0 then mark = math.min(start - start % a + a, 2^53 - 1)
+  end
+  return math.max(mark, newest)
+end
+
+-- make_chunk makes the tail of a history a chunk that is not stored yet.
+local function make_chunk(h)
+  local chunks = add_chunk(h.chunks, h.key, h.tail, h.newest, h.units - h.own)
+  local number = chunks.changed[1]
+  chunks.made = chunks.made or { first = number, count = 0 }
+  chunks.made[number], chunks.made.count = chunks.changed[2], chunks.made.count + 1
+  h.chunks, h.tail, chunks.changed = chunks, '', false
+end
+
+-- fold makes the appointments of a history that have begun entries of their instants, and returns
+-- the instant of its newest attempt.
+local function fold(h, now, kind, window, a, b)
+  local list = h.list
+  for place = 1, #list.text, ITEM do
+    local start, n = decode('>I7I7', list.text, place)
+    if start > now then break end
+    local mark = find_entry(start, h.newest, kind, window, a, b)
+    if h.units == 0 then
+      h.tail, h.first, h.newest, h.own = '', mark, mark, n
+    elseif mark <= h.newest then h.own = h.own + n
+    else
+      if h.chunks then h.chunks.late = h.chunks.late + h.own end
+      h.tail = h.tail .. encode_entry(mark - h.newest, h.own)
+      h.newest, h.own = mark, n
+    end
+    h.units, h.last = h.units + n, math.max(h.last, start)
+    list.begun, list.booked = list.begun + 1, list.booked - n
+    if #h.tail > CHUNK then make_chunk(h) end
+  end
+  return h.last
+end
+
+-- begin takes the units of an appointment out of a bucket, at its instant, a gap after the instant
+-- of the bucket. At most so many units are missing then.
+local function begin(bucket, start, gap, n, most)
+  local debt, rest, a, b, c = bucket.debt - gap, bucket.rest, bucket.a, bucket.b, bucket.c
+  local ahead = bucket.since > start and bucket.since - start or 0
+  if debt < ahead or debt == ahead and rest == 0 then
+    debt, rest, bucket.since = ahead, 0, start + ahead
+  end
+  local time, part = compute_inflow(n, a, b, c)
+  local bound, over = compute_inflow(math.min(most, bound_units(a, b)), a, b, c)
+  time, part = debt + time, rest + part
+  if part >= c then time, part = time + 1, part - c end
+  if exceeds(time - ahead, part, bound, over) > 0 then
+    time, part = bound + ahead, over
+    if exceeds(debt, rest, time, part) > 0 then time, part = debt, rest end
+  end
+  bucket.debt, bucket.rest = time, part
+end
+
+-- fold_bucket takes the units of appointments that have begun out of a bucket that is not refilled
+-- yet. If the clock was corrected, the appointments move, and none has begun.
+local function fold_bucket(bucket, now, a, b)
+  local list = bucket.list
+  if bucket.last - raw >= 1000000 then return shift(list, now - bucket.last) end
+  for place = 1, #list.text, ITEM do
+    local start, n = decode('>I7I7', list.text, place)
+    if start > now then break end
+    begin(bucket, start, start - bucket.last, n, bound_units(a, b))
+    bucket.last = math.max(bucket.last, start)
+    list.begun, list.booked = list.begun + 1, list.booked - n
+  end
+end
+
+-- wait_for_bucket is find_waits for a bucket with appointments ahead.
+local function wait_for_bucket(bucket, now, units, most, a, b, c)
+  local list, at = bucket.list, now
+  local s = { debt = bucket.debt, rest = bucket.rest, since = bucket.since, a = a, b = b, c = c }
+  local booked, fits, next = list.booked, units > most and 0 or nil, nil
+  if bucket.units > 0 then
+    next = exceeds(s.debt, s.rest, compute_inflow(bucket.units - 1, a, b, c))
+  end
+  for place = ITEM * list.begun + 1, #list.text, ITEM do
+    local start, n = decode('>I7I7', list.text, place)
+    local room = most - units - booked
+    if not fits and room >= 0 then
+      local wait = math.max(0, exceeds(s.debt, s.rest, compute_inflow(room, a, b, c)))
+      if at + wait <= start then fits = at + wait - now end
+    end
+    begin(s, start, start - at, n, 2^53)
+    booked, at = booked - n, start
+    if not next then -- it is full until then.
+      local missing = count_missing(s.debt - math.max(0, s.since - at), s.rest, a, b, c)
+      next = at - now + exceeds(s.debt, s.rest, compute_inflow(missing - 1, a, b, c))
+    end
+  end
+  if not fits then
+    local wait = exceeds(s.debt, s.rest, compute_inflow(most - units, a, b, c))
+    fits = at - now + math.max(0, wait)
+  end
+  list.ends = at + s.debt + 1
+  return fits, next or 0, at - now + s.debt + (s.rest > 0 and 1 or 0)
+end
+
+-- The key of a bucket lives until it is full behind all appointments.
+function store_bucket(waits, bucket, now, most, interval, block)
+  local list = bucket.list
+  if list then
+    list.writes = true
+    if not list.ends then
+      wait_for_bucket(bucket, now, 0, most, bucket.a, bucket.b, bucket.c)
+    end
+    interval = math.max(interval + find_latest(list, bucket.last), list.ends) - bucket.last
+  end
+  store_bare(waits, bucket, now, most, interval, block)
+end
+
+-- find_end returns the end of the window of a Period with an instant. The end of the window of now
+-- is b, and the plan has those behind it.
+local function find_end(plan, i, instant, b)
+  if instant < b then return b end
+  if byte(plan, 3) > 3 then
+    local place = #plan - decode('>I4', plan, #plan - 3) + 1
+    for _ = 1, i - 1 do place = place + 2 + 7 * decode('>I2', plan, place) end
+    local count = decode('>I2', plan, place)
+    for j = 0, count - 1 do
+      local ends = decode('>I7', plan, place + 2 + 7 * j)
+      if instant < ends then return ends end
+    end
+  end
+  error(string.format('weir:windows %.0f', instant), 0)
+end
+
+-- copy_ends returns the ends of windows that a plan of some limits of a plan has.
+local function copy_ends(plan, places)
+  local text, place, ends = '', #plan - decode('>I4', plan, #plan - 3) + 1, {}
+  for i = 1, byte(plan, 2) do
+    local size = 2 + 7 * decode('>I2', plan, place)
+    ends[i], place = sub(plan, place, place + size - 1), place + size
+  end
+  for j = 1, #places do text = text .. ends[places[j]] end
+  return text .. encode('>I4', #text + 4)
+end
+
+-- find_leave returns the instant at which the units of an appointment leave, and their mark.
+local function find_leave(start, newest, plan, i, kind, window, a, b)
+  if kind == 1 and b > 0 then return find_end(plan, i, start, b), newest end
+  local mark = find_entry(start, newest, kind, window, a, b)
+  return mark + window, mark
+end
+
+-- find_leaves returns the instants at which the first of the units ahead leaves, the last one, and
+-- so many of them; nil for none.
+local function find_leaves(list, newest, units, plan, i, kind, window, a, b)
+  local text, place = list.text, ITEM * list.begun + 1
+  local begins = decode('>I7', text, place)
+  local first = find_leave(begins, newest, plan, i, kind, window, a, b)
+  if kind == 2 then -- a window begins with the first unit behind the last one.
+    local leave, at
+    while place <= #text do
+      local start, n = decode('>I7I7', text, place)
+      leave, newest = find_leave(start, newest, plan, i, kind, window, a, b)
+      if units > 0 and units <= n then at = leave end
+      units, place = units - n, place + ITEM
+    end
+    return first, leave, at
+  end
+  local final = find_leave(find_latest(list), newest, plan, i, kind, window, a, b)
+  if units <= 0 or units > list.booked then return first, final, nil end
+  local left = list.booked - units -- behind those
+  place = #text - ITEM + 1
+  local start, n = decode('>I7I7', text, place)
+  while n <= left do
+    left, place = left - n, place - ITEM
+    start, n = decode('>I7I7', text, place)
+  end
+  return first, final, (find_leave(start, newest, plan, i, kind, window, a, b))
+end
+
+-- book adds units at an instant ahead to the list of a history or a bucket, and returns the list.
+local function book(h, start, n)
+  local list = h.list or { text = '', sum = 0, begun = 0, booked = 0 }
+  local place, text = #list.text + 1, list.text
+  local at, units
+  while place > ITEM * list.begun + 1 do
+    at, units = decode('>I7I7', text, place - ITEM)
+    if at <= start then break end
+    place = place - ITEM
+  end
+  local behind = sub(text, place)
+  if place > ITEM * list.begun + 1 and at == start then
+    place, n = place - ITEM, n + units
+    list.sum, list.booked = list.sum - units, list.booked - units
+  end
+  list.text = sub(text, 1, place - 1) .. encode('>I7I7', start, n) .. behind
+  list.sum, list.booked, list.writes, list.ends = list.sum + n, list.booked + n, true, nil
+  h.list, lists[h.key] = list, list
+  return list
+end
+
+-- cancel takes up to n units of the appointment at an instant back, or a cost, if the attempt is
+-- not made: whole. It returns the units taken, or nil if none is ahead at that instant.
+local function cancel(list, instant, n, cost, whole)
+  local text = list.text
+  for place = ITEM * list.begun + 1, #text, ITEM do
+    local start, units = decode('>I7I7', text, place)
+    if start == instant then
+      if cost > 0 and not whole then return 0 end
+      local took = math.min(cost > 0 and cost or n, units)
+      if took == 0 then return 0 end
+      local left = took < units and encode('>I7I7', start, units - took) or ''
+      list.text = sub(text, 1, place - 1) .. left .. sub(text, place + ITEM)
+      list.sum, list.booked, list.writes = list.sum - took, list.booked - took, true
+      return took
+    end
+    if start > instant then return nil end
+  end
+  return nil
+end
+
 -- Decides an attempt, a peek, a probe or a record: all limits record, or none (R4 to R8, R10).
 --
 -- Limit by limit the history is read, the units that all grant so far are found, and the change is
@@ -690,10 +1039,12 @@ end
 local function decide(plan, k, op, n, _, flags, part)
   local mode, count, form = byte(plan, 1, 3)
   local plain, stated, felt = form % 2 == 1, flags % 2 == 1, not part or part.feels
-  local may_begin = form > 1 and n > 0 and (op == 0 or op == 9)
+  local may_begin = form % 4 > 1 and n > 0 and (op == 0 or op == 9)
   if n == 0 or op == 9 then op = 1 end
   local now, granted, full, blocked, again = part and part.now or raw, n, true, false, false
   local remaining, wait, reset, valid, bound, longest, longest_rest, states
+  local patience, start -- the longest wait of an attempt that may wait, and its instant (R18)
+  if flags > 3 then patience, mode = find_patience(k), 0 end
   repeat
     remaining, wait, reset, valid, bound, longest, longest_rest = 2^53 - 1, 0, 0, 2^53 - 1, 0, 0, 0
     states, again, queue = (stated or may_begin) and {} or nil, false, nil
@@ -708,7 +1059,7 @@ local function decide(plan, k, op, n, _, flags, part)
       -- The history, and its entries that count at now (R3).
       local bucket = kind == 3 and load_bucket(key)
       local h = bucket or load(key)
-      local last, block = h.last, h.block
+      local last, block, list = h.last, h.block, h.list
       if last > now and last - raw < 1000000 then now, again = last, i > 1 end
       if block and felt and block.begin > now and block.begin - raw < 1000000 then
         now, again = block.begin, i > 1
@@ -734,15 +1085,18 @@ local function decide(plan, k, op, n, _, flags, part)
       end
       local units, first, own, newest, chunks, tail, corrected
       if bucket then
+        if list then fold_bucket(bucket, now, a, b) end
         refill(bucket, now, a, b, c)
         last, units = bucket.last, bucket.units
       else
         if last - raw >= 1000000 then
           correct(h, now, mark)
+          if list then shift(list, now - last) end
           last = now
           corrected = pack_header(now, h.first, h.promised, h.own, h.units, h.newest, h.chunks,
             h.tail)
         end
+        if list then last = fold(h, now, kind, window, a, b) end
         units, first, own, newest = h.units, h.first, h.own, h.newest
         chunks, tail = h.chunks, h.tail
         if chunks and (newest <= cut or own == units) then count_chunks(chunks) end
@@ -763,13 +1117,15 @@ local function decide(plan, k, op, n, _, flags, part)
       end
 
       -- The units that this limit grants (R5, R6). A record is not denied, but bounded (R10).
-      local wanted, room, denies = n, most - units, false
-      local closed = now - last < interval or rest > 0
+      local booked, latest = 0, last -- units ahead, and the newest attempt, also of those (R18)
+      if list then booked, latest = list.booked, find_latest(list, last) end
+      local wanted, room, denies = n, most - units - booked, false
+      local closed = now - latest < interval or rest > 0
       if cost ~= 0 and n > 0 then wanted = cost > 0 and cost or 0 end -- R7
-      if op == 2 then
+      if op == 2 or start then
         local more = mode == 2 and not bucket and math.min(wanted, most) or wanted
-        if units + more > (bucket and bound_units(a, b) or 2^51 - 1) then
-          error(string.format('weir:overflow %d %.0f', number - k, units), 0)
+        if units + booked + more > (bucket and bound_units(a, b) or 2^51 - 1) then
+          error(string.format('weir:overflow %d %.0f', number - k, units + booked), 0)
         end
       elseif wanted > room or closed then
         denies = mode ~= 1 or closed or room <= 0
@@ -783,8 +1139,19 @@ local function decide(plan, k, op, n, _, flags, part)
       local more = mode == 2 and not blocked and n or granted
       if cost ~= 0 and more > 0 then more = cost > 0 and cost or 0 end
       local records = op ~= 1 and more > 0
-      if records then
+      if start then
+        list = book(h, start, more)
+        booked, last = list.booked, now
+        latest = find_latest(list)
+        if bucket then bucket.last = now
+        elseif units == 0 then
+          tail = ''
+          if chunks then chunks.from = chunks.to end
+        end
+      elseif records then
         last = now
+        if booked == 0 then latest = now end
+        if list then list.writes = true end
         if bucket then
           pour(bucket, now, more, op == 0 and mode == 2 and most)
           units = bucket.units
@@ -813,22 +1180,32 @@ local function decide(plan, k, op, n, _, flags, part)
 
       -- The waits after it (R8): until wanted units fit, until the next unit leaves, until none
       -- counts, and until the interval is over.
-      local left, fits, next, empty, pause = most - units, 0, 0, 0, 0
-      if interval > 0 then pause = math.max(0, last - now + interval) end
-      if bucket then fits, next, empty = find_waits(bucket, wanted, most, a, b, c)
+      local left, fits, next, empty, pause = most - units - booked, 0, 0, 0, 0
+      if interval > 0 then pause = math.max(0, latest - now + interval) end
+      if bucket and booked > 0 then
+        fits, next, empty = wait_for_bucket(bucket, now, wanted, most, a, b, c)
+      elseif bucket then fits, next, empty = find_waits(bucket, wanted, most, a, b, c)
       elseif units > 0 then
         next, empty = first - cut, newest - cut
         local need = wanted - left
         if need == 1 then fits = next
         elseif need > 0 and wanted <= most then
           local copy = chunks and { key = key, from = chunks.from, to = chunks.to,
-            skip = chunks.skip, text = chunks.text }
+            skip = chunks.skip, text = chunks.text, made = chunks.made }
           fits = pass(copy, tail, first, newest, 2^53, need - 1) - cut
         end
         if kind == 1 and b > 0 then
           next, empty = b - now, b - now
           if fits > 0 then fits = next end
         end
+      end
+      if booked > 0 and not bucket then
+        local need, leave = wanted - left - units, nil
+        local soonest, final
+        soonest, final, leave = find_leaves(list, newest, need, plan, i, kind, window, a, b)
+        if leave then fits = leave - now end
+        if units == 0 then next = soonest - now end
+        empty = final - now
       end
       if fits < pause then fits = pause end
       if not full then
@@ -853,12 +1230,12 @@ local function decide(plan, k, op, n, _, flags, part)
       end
       if states then
         states[i] = { left = left, fits = fits, next = next, pause = pause, empty = empty,
-          rest = rest, denies = denies }
+          rest = rest, denies = denies, booked = booked, latest = latest }
       end
 
       -- The commands that store it. A recording by the server's clock drops a block that is over:
       -- its newest attempt then lies behind it, so a clock that steps back does not need it (R2).
-      local waits = i < count or may_begin
+      local waits = i < count or may_begin or patience
       local kept = block
       if block and records and felt and rest == 0 and not given then kept = nil end
       if bucket and (records or bucket.changed and op ~= 1) then
@@ -866,6 +1243,7 @@ local function decide(plan, k, op, n, _, flags, part)
       elseif records then
         local ends, ttl = newest + window, nil
         if not plain then ends = math.max(b > 0 and b or ends, now + interval, raw) end
+        if list then ends = math.max(ends, now + empty, latest + interval, raw) end
         local promised
         promised, ttl = renew(h.promised, ends, window)
         if #tail > CHUNK then
@@ -880,6 +1258,10 @@ local function decide(plan, k, op, n, _, flags, part)
       elseif block and block.moved and op ~= 1 then write(waits, key, block.head, nil, nil, kept)
       end
     end
+    local waits = patience and not again and granted == 0 and not full and not blocked
+    if waits and wait <= patience and now + wait < 2^53 then -- the attempt is an appointment (R18).
+      start, granted, full, again = now + wait, n, true, true
+    end
   until not again
 
   local first_byte = 0
@@ -891,7 +1273,7 @@ local function decide(plan, k, op, n, _, flags, part)
     end
   end
   for i = 1, queue and #queue or 0 do write(false, unpack(queue[i], 1, 5)) end
-  if full then valid = 0 end
+  if full then valid = start and start - now or 0 end
   if longest_rest > 0 then remaining = math.min(remaining, 0) end
   if wait == 2^53 then wait = -1 end
   local reply = encode('>BBI7i8I7i8I7I7I7', first_byte, bound, granted, remaining, now, wait, reset,
@@ -899,7 +1281,8 @@ local function decide(plan, k, op, n, _, flags, part)
   for i = 1, stated and count or 0 do
     local s = states[i]
     local fits = s.fits == 2^53 and -1 or s.fits
-    reply = reply .. encode('>i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest)
+    reply = reply .. encode('>i8i8i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest,
+      s.booked, s.booked > 0 and s.latest - now or 0)
   end
   return reply, op ~= 1 and (mode == 2 and not blocked or granted > 0), now
 end
@@ -939,7 +1322,8 @@ end
 local function copy(chunks)
   if not chunks then return nil end
   return { key = chunks.key, stored = chunks.stored, from = chunks.from, to = chunks.to,
-    skip = chunks.skip, late = chunks.late, text = chunks.text, top = chunks.top }
+    skip = chunks.skip, late = chunks.late, text = chunks.text, top = chunks.top,
+    made = chunks.made }
 end
 
 -- pass_over passes the entries with marks up to cut, and returns what pass returns.
@@ -957,7 +1341,7 @@ local function take_single(h, mark, want)
   if there ~= mark then return 0 end
   local took
   if moved and moved.from < moved.to then
-    local text = moved.text or read_chunk(h.key, moved.from)
+    local text = moved.text or read_chunk(moved, moved.from)
     text, took = strike_chunk(text, moved.skip, want, true)
     h.chunks.changed = { moved.from, text }
     if moved.from == h.chunks.from then h.chunks.text = text end
@@ -997,7 +1381,7 @@ local function take_oldest(h, want)
   if moved and moved.from < moved.to then
     local changed, text, i = {}, moved.text, moved.skip
     for number = moved.from, moved.to - 1 do
-      text = text or read_chunk(h.key, number)
+      text = text or read_chunk(moved, number)
       local behind, units = decode('>I7I7', text)
       if i == 16 and units <= left then -- one entry without units is in place of all.
         local entry = encode_entry(behind - mark, 0)
@@ -1072,10 +1456,15 @@ local function take_bucket(bucket, now, want, instant)
   return took
 end
 
--- see moves a history to now: it corrects it if the clock was (R2).
-local function see(h, cut, mark, now)
+-- see moves a history to now: it corrects it if the clock was (R2), and takes the appointments that
+-- have begun as entries (R18).
+local function see(h, cut, mark, now, kind, window, a, b)
   h.cut, h.corrected = cut, h.last - raw >= 1000000
-  if h.corrected then correct(h, now, mark) end
+  if h.corrected then
+    if h.list then shift(h.list, now - h.last) end
+    correct(h, now, mark)
+  end
+  if h.list then fold(h, now, kind, window, a, b) end
   if h.chunks and (h.newest <= cut or h.own == h.units) then count_chunks(h.chunks) end
 end
 
@@ -1095,9 +1484,10 @@ local function load_all(plan, k, felt)
 end
 
 -- take_back takes back up to n units of limit i, granted at an instant, above 2^53 of the oldest.
--- A cost stays, because the attempt was made, but a hold ends whole (R17). It returns the units
--- taken, or nil if now is outside of the window of a Period. Nothing is stored yet.
-local function take_back(h, plan, i, now, n, instant)
+-- A cost stays, because the attempt was made, but a hold ends whole (R17), and so does an appointment
+-- that is not kept (R18): whole. It returns the units taken, or nil if now is outside of the window
+-- of a Period. Nothing is stored yet.
+local function take_back(h, plan, i, now, n, instant, whole)
   current = h.number
   local kind, most, window, interval, cost, a, b, c =
     decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 38)
@@ -1106,16 +1496,23 @@ local function take_back(h, plan, i, now, n, instant)
   elseif n > 0 and kind == 0 and c == 1 then want = cost
   end
   if h.block then see_block(h.block, now, false) end
+  local list, cancelled = h.list, nil
   if kind == 3 then
+    if list then fold_bucket(h, now, a, b) end
     refill(h, now, a, b, c)
-    took = take_bucket(h, now, want, instant)
+    if list and n > 0 then cancelled = cancel(list, instant, n, cost, whole) end
+    if cancelled and cancelled > 0 then h.last = now end
+    took = cancelled or take_bucket(h, now, want, instant)
     if took > 0 or h.changed then h.most, h.interval = most, interval end
     return took
   end
   local cut, mark = find_marks(now, kind, window, a, b)
   if not cut then return nil end
-  see(h, cut, mark, now)
-  took = take(h, want, instant, kind, window, a, b)
+  see(h, cut, mark, now, kind, window, a, b)
+  if list and n > 0 then cancelled = cancel(list, instant, n, cost, whole) end
+  if cancelled and cancelled > 0 then h.last = now end
+  took = cancelled or take(h, want, instant, kind, window, a, b)
+  if list and took > 0 then list.writes = true end
   if took > 0 or h.corrected then
     if h.own < 1 and h.units > 0 then error('weir:state the header is damaged', 0) end
     h.head = pack_header(h.last, h.first, h.promised, h.own, h.units, h.newest, h.chunks, h.tail)
@@ -1141,7 +1538,7 @@ local function refund(plan, k, n, instant)
   local most = 0
   local histories, now = load_all(plan, k, {})
   for i = 1, #histories do
-    local took = take_back(histories[i], plan, i, now, n, instant)
+    local took = take_back(histories[i], plan, i, now, n, instant, true)
     if not took then return encode('>BI7', 2, now) end
     most = math.max(most, math.min(took, n))
   end
@@ -1158,7 +1555,7 @@ local function count(plan, k, span)
   local cut, mark = find_marks(now, kind, window, a, b)
   if not cut then return encode('>BI7', 2, now) end
   if kind ~= 1 or b == 0 then cut = now - span end
-  see(h, cut, mark, now)
+  see(h, cut, mark, now, kind, window, a, b)
   if h.newest <= cut then return pack_units(0, now) end
   local _, _, passed = pass_over(h, h.chunks, cut)
   return pack_units(h.units - passed, now)
@@ -1245,6 +1642,14 @@ local function find_holds(plan)
   return shortest, longest
 end
 
+-- find_start returns the instant at which the use of units begins (R18). The reply is without its
+-- first byte.
+local function find_start(reply)
+  local instant = decode('>I7', reply, 17)
+  if byte(reply) > 0 then return instant end
+  return instant + decode('>I7', reply, 39)
+end
+
 -- repeat_reply returns the reply of a remembered operation to a request with its id. The life of
 -- a reservation may differ.
 local function repeat_reply(o, op, n, number)
@@ -1255,7 +1660,13 @@ local function repeat_reply(o, op, n, number)
     local about = o.op == 0 and o.number > 0 and ' reserved' or ''
     error(string.format('weir:id %d %.0f%s', o.op, o.n, about), 0)
   end
-  local reply = encode('B', 1) .. o.reply .. encode('B', #o.limit) .. o.limit
+  local reply = o.reply
+  if byte(reply) == 0 then -- the rest of the time until its start (R18).
+    local left = math.max(0, find_start(reply) - raw)
+    reply = sub(reply, 1, 38) .. encode('>I7', math.min(left, (decode('>I7', reply, 39)))) ..
+      sub(reply, 46)
+  end
+  reply = encode('B', 1) .. reply .. encode('B', #o.limit) .. o.limit
   return opens and reply .. describe(o.reservation) or reply
 end
 
@@ -1274,17 +1685,19 @@ local function decide_once(plan, k, op, n, number, flags)
   if not recorded then return opens and reply .. describe() or reply end
 
   local bound, granted = decode('>BI7', reply, 2)
-  local o = { op = op, n = n, number = number, ends = now + decode('>I7', plan, 4),
+  local start = now
+  if op ~= 3 then start = find_start(sub(reply, 2, 53)) end
+  local o = { op = op, n = n, number = number, ends = start + decode('>I7', plan, 4),
     reply = sub(reply, 2, 53), limit = '' }
   if bound > 0 then
     local name = string.match(KEYS[k + bound], '}([^:/]+)')
     o.limit = name .. sub(plan, 49 * bound - 38, 49 * bound + 10) .. sub(plan, 2, 2)
   end
   if opens and granted > 0 then
-    o.reservation = { units = granted, at = now, newest = granted, held = granted,
-      hold = find_holds(plan) and now or -1, expires = now + number, actual = -1, refunded = 0,
-      settled = 0, extended = '' }
-    o.ends = math.max(now + number, now + 60000000)
+    o.reservation = { units = granted, at = start, newest = granted, held = granted,
+      hold = find_holds(plan) and start or -1, expires = start + number, actual = -1,
+      refunded = 0, settled = 0, extended = '' }
+    o.ends = start + math.max(number, 60000000)
   end
   save(key, o)
   return opens and reply .. describe(o.reservation) or reply
@@ -1327,12 +1740,14 @@ end
 -- cut_plan returns a plan of some limits without blocks, given by their numbers. costs has those
 -- costs that differ.
 local function cut_plan(plan, mode, places, costs)
-  local text = encode('BBB', mode, #places, 0) .. sub(plan, 4, 10)
+  local ends = byte(plan, 3) > 3
+  local text = encode('BBB', mode, #places, ends and 4 or 0) .. sub(plan, 4, 10)
   for j = 1, #places do
     local i = 49 * places[j] - 38
     local cost = costs and encode('>i8', costs[j]) or sub(plan, i + 20, i + 27)
     text = text .. sub(plan, i, i + 19) .. cost .. sub(plan, i + 28, i + 48)
   end
+  if ends then text = text .. copy_ends(plan, places) end
   return text
 end
 
@@ -1352,12 +1767,15 @@ local function settle(plan, k, n)
   local free, held = sort_limits(plan)
   local histories, now = load_all(plan, k, {})
   local ended, refunded = 0, 0
+  local whole = actual == 0 and r.newest == r.units -- the cost of an appointment is returned (R18).
   for i = 1, #histories do
     local want, granted = math.max(0, math.min(r.units - actual, r.newest)), r.at
     if held[i] then want, granted = r.hold >= 0 and r.held or 0, r.hold end
-    local took = take_back(histories[i], plan, i, now, want, granted)
+    local took = take_back(histories[i], plan, i, now, want, granted, whole)
     if not took then return encode('>BI7', 2, now) end
-    if held[i] then ended = math.max(ended, took) else refunded = math.max(refunded, took) end
+    if held[i] then ended = math.max(ended, took)
+    else refunded = math.max(refunded, math.min(took, want))
+    end
   end
   if n > 2^53 - 1 and r.hold >= 0 and find_holds(plan) and ended == 0 then
     error('weir:expired hold', 0)
@@ -1433,7 +1851,7 @@ local function extend(plan, k, n, before)
   if further then reply = decide(cut_plan(plan, 0, free), k, 0, n, 0, 0, addition) end
   if n > 0 then r.units, r.at, r.newest, r.extended = r.units + n, now, n, sub(reply, 2, 46) end
   local ttl = o.number
-  r.expires = now + ttl
+  r.expires = math.max(now, find_start(o.reply)) + ttl
   if renews then r.hold, r.expires = now, now + math.max(ttl, longest) end
   keep(plan, k, o, now)
   return reply .. describe(r)
@@ -1445,7 +1863,7 @@ end
 local function decide_other(plan, k, op, n, number, flags)
   if op == 6 then return settle(plan, k, n) end
   if op == 7 then return extend(plan, k, n, number) end
-  if flags > 1 then return decide_once(plan, k, op, n, number, flags) end
+  if flags % 4 > 1 then return decide_once(plan, k, op, n, number, flags) end
   if op == 3 then return refund(plan, k, n, number) end
   if op == 4 then return count(plan, k, number) end
   if op == 8 then return block(plan, k, number) end

@@ -53,7 +53,7 @@ end
 --          has an id.
 -- ARGV[1]  for each request 24 bytes: number of its plan B (1 is ARGV[2]); operation B: 0 attempt,
 --          1 peek, 2 record, 3 refund, 4 count, 6 settle, 7 extend, 8 block, 9 probe; flags B: 1
---          states are wanted, 2 it has an id; instant I7, above 2^53 the server's clock; n I7,
+--          states are wanted, 2 it has an id, 4 it may wait; instant I7, above 2^53 the server's clock; n I7,
 --          units: of a settle those really used, above 2^53 all; and a number I7:
 --            attempt  life of the reservation that it opens, 0 none
 --            refund   instant of the grant, above 2^53 the oldest entries
@@ -61,9 +61,12 @@ end
 --            extend   units that the reservation had before, above 2^53 unknown
 --            block    length, 0 ends the blocks
 --            others   0
+-- ARGV[w]  behind the plans, if an attempt may wait: for each of these attempts the number of the keys
+--          of the requests before it I2, and its longest wait I6 (R18).
 -- ARGV[p]  a plan: mode B: 0 all or nothing, 1 partial, 2 denied attempts count; number of limits
 --          B; form B: 1 if the mode is 0 or 1, and all limits are of kind 0 with a max above 0,
---          without interval, cost and cells; and 2 more if a limit has a block; time I7 for which
+--          without interval, cost and cells; 2 more if a limit has a block; and 4 more if the
+--          windows of Periods that follow are given; time I7 for which
 --          an operation is remembered. Then for each limit 49 bytes: kind B: 0 rolling or
 --          concurrency, 1 fixed, 2 fixed from the first unit, 3 bucket; max I7; window I6; minimum
 --          interval I6; cost i8: units of any attempt, 0 its own number, -1 a peek; and numbers a,
@@ -76,13 +79,16 @@ end
 --          With a form of 2 or 3 follows the block of each limit I6: the time for which a denial
 --          by it blocks its history, 0 not (R20). Then for rules that join calls: for each call
 --          the number of its limits B, and their numbers B from 1. Each of these calls begins a
---          block of its own.
+--          block of its own. With 4 in the form there are at the end, for each limit, the number of
+--          windows I2, and the end of each I7: those from the window of now on, or none without a
+--          Period; and the size of all this I4.
 -- reply    for each request, one after the other:
 --          0 B, binding limit B (0 none), granted I7, remaining i8, instant I7, wait i8 (-1
---          never), reset I7, valid I7 (the time for which a denial stays the same if nothing is
---          written), rest of the longest block I7; then, if wanted, the state of each limit:
+--          never), reset I7, valid I7 (of a grant in full the time until its use may begin, R18; else
+--          the time for which a denial stays the same if nothing is written), rest of the longest block I7; then, if wanted, the state of each limit:
 --          remaining i8, wait i8, the times until the next unit is there i8, until the interval is
---          over i8, and until no unit counts i8, and the rest of its block i8. The remaining units
+--          over i8, until no unit counts i8, the rest of its block i8, its units ahead i8 and the time until
+--          the last appointment i8. The remaining units
 --          of a state are its room, also during its block. A refund, a count, a settle and a block
 --          use granted and instant.
 --          1 B: an operation that is remembered: its reply from the binding limit to the rest of
@@ -91,7 +97,9 @@ end
 --          2 B, instant I7: nothing is decided, because the instant is outside of the window of a
 --          Period.
 --          3 B, number of the key among those of the request I2, length I2, text: an error;
---          nothing is written, unless the text begins with weir:half.
+--          nothing is written, unless the text begins with weir:half. If the script lacks
+--          appointments.lua, or windows of a Period, the requests behind it have the same reply:
+--          they are not decided.
 --          4 B: as 0, but a block began or was set by this request.
 --          Replies 0, 1 and 4 to an attempt that opens a reservation, a settle and an extend end
 --          with the reservation: its units I7 (0 none), the end of its life I7, the instant of its
@@ -133,9 +141,13 @@ local function answer(decide_other)
       local text = type(reply) == 'table' and reply.err or tostring(reply)
       text = sub((current < 0 and 'weir:half ' or '') .. text, 1, 1000)
       reply = encode('>BI2I2', 3, math.max(current - k, 0), #text) .. text
+      if text == 'weir:state version 5' or sub(text, 1, 13) == 'weir:windows ' then
+        for behind = j, #ARGV[1] / 24 do replies[behind] = reply end
+        return
+      end
     end
     replies[j] = reply
-    k = k + limits + (flags >= 2 and 1 or 0)
+    k = k + limits + (flags % 4 >= 2 and 1 or 0)
   end
 end
 
@@ -373,10 +385,12 @@ end
 local function decide(plan, k, op, n, _, flags, part)
   local mode, count, form = byte(plan, 1, 3)
   local plain, stated, felt = form % 2 == 1, flags % 2 == 1, not part or part.feels
-  local may_begin = form > 1 and n > 0 and (op == 0 or op == 9)
+  local may_begin = form % 4 > 1 and n > 0 and (op == 0 or op == 9)
   if n == 0 or op == 9 then op = 1 end
   local now, granted, full, blocked, again = part and part.now or raw, n, true, false, false
   local remaining, wait, reset, valid, bound, longest, longest_rest, states
+  local patience, start -- the longest wait of an attempt that may wait, and its instant (R18)
+  if flags > 3 then patience, mode = find_patience(k), 0 end
   repeat
     remaining, wait, reset, valid, bound, longest, longest_rest = 2^53 - 1, 0, 0, 2^53 - 1, 0, 0, 0
     states, again, queue = (stated or may_begin) and {} or nil, false, nil
@@ -391,7 +405,7 @@ local function decide(plan, k, op, n, _, flags, part)
       -- The history, and its entries that count at now (R3).
       local bucket = kind == 3 and load_bucket(key)
       local h = bucket or load(key)
-      local last, block = h.last, h.block
+      local last, block, list = h.last, h.block, h.list
       if last > now and last - raw < 1000000 then now, again = last, i > 1 end
       if block and felt and block.begin > now and block.begin - raw < 1000000 then
         now, again = block.begin, i > 1
@@ -417,15 +431,18 @@ local function decide(plan, k, op, n, _, flags, part)
       end
       local units, first, own, newest, chunks, tail, corrected
       if bucket then
+        if list then fold_bucket(bucket, now, a, b) end
         refill(bucket, now, a, b, c)
         last, units = bucket.last, bucket.units
       else
         if last - raw >= 1000000 then
           correct(h, now, mark)
+          if list then shift(list, now - last) end
           last = now
           corrected = pack_header(now, h.first, h.promised, h.own, h.units, h.newest, h.chunks,
             h.tail)
         end
+        if list then last = fold(h, now, kind, window, a, b) end
         units, first, own, newest = h.units, h.first, h.own, h.newest
         chunks, tail = h.chunks, h.tail
         if chunks and (newest <= cut or own == units) then count_chunks(chunks) end
@@ -446,13 +463,15 @@ local function decide(plan, k, op, n, _, flags, part)
       end
 
       -- The units that this limit grants (R5, R6). A record is not denied, but bounded (R10).
-      local wanted, room, denies = n, most - units, false
-      local closed = now - last < interval or rest > 0
+      local booked, latest = 0, last -- units ahead, and the newest attempt, also of those (R18)
+      if list then booked, latest = list.booked, find_latest(list, last) end
+      local wanted, room, denies = n, most - units - booked, false
+      local closed = now - latest < interval or rest > 0
       if cost ~= 0 and n > 0 then wanted = cost > 0 and cost or 0 end -- R7
-      if op == 2 then
+      if op == 2 or start then
         local more = mode == 2 and not bucket and math.min(wanted, most) or wanted
-        if units + more > (bucket and bound_units(a, b) or 2^51 - 1) then
-          error(string.format('weir:overflow %d %.0f', number - k, units), 0)
+        if units + booked + more > (bucket and bound_units(a, b) or 2^51 - 1) then
+          error(string.format('weir:overflow %d %.0f', number - k, units + booked), 0)
         end
       elseif wanted > room or closed then
         denies = mode ~= 1 or closed or room <= 0
@@ -466,8 +485,19 @@ local function decide(plan, k, op, n, _, flags, part)
       local more = mode == 2 and not blocked and n or granted
       if cost ~= 0 and more > 0 then more = cost > 0 and cost or 0 end
       local records = op ~= 1 and more > 0
-      if records then
+      if start then
+        list = book(h, start, more)
+        booked, last = list.booked, now
+        latest = find_latest(list)
+        if bucket then bucket.last = now
+        elseif units == 0 then
+          tail = ''
+          if chunks then chunks.from = chunks.to end
+        end
+      elseif records then
         last = now
+        if booked == 0 then latest = now end
+        if list then list.writes = true end
         if bucket then
           pour(bucket, now, more, op == 0 and mode == 2 and most)
           units = bucket.units
@@ -496,22 +526,32 @@ local function decide(plan, k, op, n, _, flags, part)
 
       -- The waits after it (R8): until wanted units fit, until the next unit leaves, until none
       -- counts, and until the interval is over.
-      local left, fits, next, empty, pause = most - units, 0, 0, 0, 0
-      if interval > 0 then pause = math.max(0, last - now + interval) end
-      if bucket then fits, next, empty = find_waits(bucket, wanted, most, a, b, c)
+      local left, fits, next, empty, pause = most - units - booked, 0, 0, 0, 0
+      if interval > 0 then pause = math.max(0, latest - now + interval) end
+      if bucket and booked > 0 then
+        fits, next, empty = wait_for_bucket(bucket, now, wanted, most, a, b, c)
+      elseif bucket then fits, next, empty = find_waits(bucket, wanted, most, a, b, c)
       elseif units > 0 then
         next, empty = first - cut, newest - cut
         local need = wanted - left
         if need == 1 then fits = next
         elseif need > 0 and wanted <= most then
           local copy = chunks and { key = key, from = chunks.from, to = chunks.to,
-            skip = chunks.skip, text = chunks.text }
+            skip = chunks.skip, text = chunks.text, made = chunks.made }
           fits = pass(copy, tail, first, newest, 2^53, need - 1) - cut
         end
         if kind == 1 and b > 0 then
           next, empty = b - now, b - now
           if fits > 0 then fits = next end
         end
+      end
+      if booked > 0 and not bucket then
+        local need, leave = wanted - left - units, nil
+        local soonest, final
+        soonest, final, leave = find_leaves(list, newest, need, plan, i, kind, window, a, b)
+        if leave then fits = leave - now end
+        if units == 0 then next = soonest - now end
+        empty = final - now
       end
       if fits < pause then fits = pause end
       if not full then
@@ -536,12 +576,12 @@ local function decide(plan, k, op, n, _, flags, part)
       end
       if states then
         states[i] = { left = left, fits = fits, next = next, pause = pause, empty = empty,
-          rest = rest, denies = denies }
+          rest = rest, denies = denies, booked = booked, latest = latest }
       end
 
       -- The commands that store it. A recording by the server's clock drops a block that is over:
       -- its newest attempt then lies behind it, so a clock that steps back does not need it (R2).
-      local waits = i < count or may_begin
+      local waits = i < count or may_begin or patience
       local kept = block
       if block and records and felt and rest == 0 and not given then kept = nil end
       if bucket and (records or bucket.changed and op ~= 1) then
@@ -549,6 +589,7 @@ local function decide(plan, k, op, n, _, flags, part)
       elseif records then
         local ends, ttl = newest + window, nil
         if not plain then ends = math.max(b > 0 and b or ends, now + interval, raw) end
+        if list then ends = math.max(ends, now + empty, latest + interval, raw) end
         local promised
         promised, ttl = renew(h.promised, ends, window)
         if #tail > CHUNK then
@@ -563,6 +604,10 @@ local function decide(plan, k, op, n, _, flags, part)
       elseif block and block.moved and op ~= 1 then write(waits, key, block.head, nil, nil, kept)
       end
     end
+    local waits = patience and not again and granted == 0 and not full and not blocked
+    if waits and wait <= patience and now + wait < 2^53 then -- the attempt is an appointment (R18).
+      start, granted, full, again = now + wait, n, true, true
+    end
   until not again
 
   local first_byte = 0
@@ -574,7 +619,7 @@ local function decide(plan, k, op, n, _, flags, part)
     end
   end
   for i = 1, queue and #queue or 0 do write(false, unpack(queue[i], 1, 5)) end
-  if full then valid = 0 end
+  if full then valid = start and start - now or 0 end
   if longest_rest > 0 then remaining = math.min(remaining, 0) end
   if wait == 2^53 then wait = -1 end
   local reply = encode('>BBI7i8I7i8I7I7I7', first_byte, bound, granted, remaining, now, wait, reset,
@@ -582,7 +627,8 @@ local function decide(plan, k, op, n, _, flags, part)
   for i = 1, stated and count or 0 do
     local s = states[i]
     local fits = s.fits == 2^53 and -1 or s.fits
-    reply = reply .. encode('>i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest)
+    reply = reply .. encode('>i8i8i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest,
+      s.booked, s.booked > 0 and s.latest - now or 0)
   end
   return reply, op ~= 1 and (mode == 2 and not blocked or granted > 0), now
 end
