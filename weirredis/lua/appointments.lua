@@ -255,30 +255,30 @@ local function copy_ends(plan, places)
   return text .. encode('>I4', #text + 4)
 end
 
--- find_leave returns the instant at which the units of an appointment leave, and their mark.
-local function find_leave(start, newest, plan, i, kind, window, a, b)
-  if kind == 1 and b > 0 then return find_end(plan, i, start, b), newest end
+-- find_leave returns the time from now until the units of an appointment leave, and their mark.
+local function find_leave(start, now, newest, plan, i, kind, window, a, b)
+  if kind == 1 and b > 0 then return find_end(plan, i, start, b) - now, newest end
   local mark = find_entry(start, newest, kind, window, a, b)
-  return mark + window, mark
+  return mark - now + window, mark -- an instant above 2^53 is not exact.
 end
 
--- find_leaves returns the instants at which the first of the units ahead leaves, the last one, and
--- so many of them; nil for none.
-local function find_leaves(list, newest, units, plan, i, kind, window, a, b)
+-- find_leaves returns the times from now until the first of the units ahead leaves, the last one,
+-- and so many of them; nil for none.
+local function find_leaves(list, now, newest, units, plan, i, kind, window, a, b)
   local text, place = list.text, ITEM * list.begun + 1
   local begins = decode('>I7', text, place)
-  local first = find_leave(begins, newest, plan, i, kind, window, a, b)
+  local first = find_leave(begins, now, newest, plan, i, kind, window, a, b)
   if kind == 2 then -- a window begins with the first unit behind the last one.
     local leave, at
     while place <= #text do
       local start, n = decode('>I7I7', text, place)
-      leave, newest = find_leave(start, newest, plan, i, kind, window, a, b)
+      leave, newest = find_leave(start, now, newest, plan, i, kind, window, a, b)
       if units > 0 and units <= n then at = leave end
       units, place = units - n, place + ITEM
     end
     return first, leave, at
   end
-  local final = find_leave(find_latest(list), newest, plan, i, kind, window, a, b)
+  local final = find_leave(find_latest(list), now, newest, plan, i, kind, window, a, b)
   if units <= 0 or units > list.booked then return first, final, nil end
   local left = list.booked - units -- behind those
   place = #text - ITEM + 1
@@ -287,7 +287,7 @@ local function find_leaves(list, newest, units, plan, i, kind, window, a, b)
     left, place = left - n, place - ITEM
     start, n = decode('>I7I7', text, place)
   end
-  return first, final, (find_leave(start, newest, plan, i, kind, window, a, b))
+  return first, final, (find_leave(start, now, newest, plan, i, kind, window, a, b))
 end
 
 -- book adds units at an instant ahead to the list of a history or a bucket, and returns the list.

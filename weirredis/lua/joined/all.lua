@@ -935,30 +935,30 @@ local function copy_ends(plan, places)
   return text .. encode('>I4', #text + 4)
 end
 
--- find_leave returns the instant at which the units of an appointment leave, and their mark.
-local function find_leave(start, newest, plan, i, kind, window, a, b)
-  if kind == 1 and b > 0 then return find_end(plan, i, start, b), newest end
+-- find_leave returns the time from now until the units of an appointment leave, and their mark.
+local function find_leave(start, now, newest, plan, i, kind, window, a, b)
+  if kind == 1 and b > 0 then return find_end(plan, i, start, b) - now, newest end
   local mark = find_entry(start, newest, kind, window, a, b)
-  return mark + window, mark
+  return mark - now + window, mark -- an instant above 2^53 is not exact.
 end
 
--- find_leaves returns the instants at which the first of the units ahead leaves, the last one, and
--- so many of them; nil for none.
-local function find_leaves(list, newest, units, plan, i, kind, window, a, b)
+-- find_leaves returns the times from now until the first of the units ahead leaves, the last one,
+-- and so many of them; nil for none.
+local function find_leaves(list, now, newest, units, plan, i, kind, window, a, b)
   local text, place = list.text, ITEM * list.begun + 1
   local begins = decode('>I7', text, place)
-  local first = find_leave(begins, newest, plan, i, kind, window, a, b)
+  local first = find_leave(begins, now, newest, plan, i, kind, window, a, b)
   if kind == 2 then -- a window begins with the first unit behind the last one.
     local leave, at
     while place <= #text do
       local start, n = decode('>I7I7', text, place)
-      leave, newest = find_leave(start, newest, plan, i, kind, window, a, b)
+      leave, newest = find_leave(start, now, newest, plan, i, kind, window, a, b)
       if units > 0 and units <= n then at = leave end
       units, place = units - n, place + ITEM
     end
     return first, leave, at
   end
-  local final = find_leave(find_latest(list), newest, plan, i, kind, window, a, b)
+  local final = find_leave(find_latest(list), now, newest, plan, i, kind, window, a, b)
   if units <= 0 or units > list.booked then return first, final, nil end
   local left = list.booked - units -- behind those
   place = #text - ITEM + 1
@@ -967,7 +967,7 @@ local function find_leaves(list, newest, units, plan, i, kind, window, a, b)
     left, place = left - n, place - ITEM
     start, n = decode('>I7I7', text, place)
   end
-  return first, final, (find_leave(start, newest, plan, i, kind, window, a, b))
+  return first, final, (find_leave(start, now, newest, plan, i, kind, window, a, b))
 end
 
 -- book adds units at an instant ahead to the list of a history or a bucket, and returns the list.
@@ -1120,7 +1120,7 @@ local function decide(plan, k, op, n, _, flags, part)
       local booked, latest = 0, last -- units ahead, and the newest attempt, also of those (R18)
       if list then booked, latest = list.booked, find_latest(list, last) end
       local wanted, room, denies = n, most - units - booked, false
-      local closed = now - latest < interval or rest > 0
+      local closed = interval > 0 and now - latest < interval or rest > 0
       if cost ~= 0 and n > 0 then wanted = cost > 0 and cost or 0 end -- R7
       if op == 2 or start then
         local more = mode == 2 and not bucket and math.min(wanted, most) or wanted
@@ -1202,10 +1202,10 @@ local function decide(plan, k, op, n, _, flags, part)
       if booked > 0 and not bucket then
         local need, leave = wanted - left - units, nil
         local soonest, final
-        soonest, final, leave = find_leaves(list, newest, need, plan, i, kind, window, a, b)
-        if leave then fits = leave - now end
-        if units == 0 then next = soonest - now end
-        empty = final - now
+        soonest, final, leave = find_leaves(list, now, newest, need, plan, i, kind, window, a, b)
+        if leave then fits = leave end
+        if units == 0 then next = soonest end
+        empty = final
       end
       if fits < pause then fits = pause end
       if not full then

@@ -645,7 +645,7 @@ local function decide(plan, k, op, n, _, flags, part)
       local booked, latest = 0, last -- units ahead, and the newest attempt, also of those (R18)
       if list then booked, latest = list.booked, find_latest(list, last) end
       local wanted, room, denies = n, most - units - booked, false
-      local closed = now - latest < interval or rest > 0
+      local closed = interval > 0 and now - latest < interval or rest > 0
       if cost ~= 0 and n > 0 then wanted = cost > 0 and cost or 0 end -- R7
       if op == 2 or start then
         local more = mode == 2 and not bucket and math.min(wanted, most) or wanted
@@ -727,10 +727,10 @@ local function decide(plan, k, op, n, _, flags, part)
       if booked > 0 and not bucket then
         local need, leave = wanted - left - units, nil
         local soonest, final
-        soonest, final, leave = find_leaves(list, newest, need, plan, i, kind, window, a, b)
-        if leave then fits = leave - now end
-        if units == 0 then next = soonest - now end
-        empty = final - now
+        soonest, final, leave = find_leaves(list, now, newest, need, plan, i, kind, window, a, b)
+        if leave then fits = leave end
+        if units == 0 then next = soonest end
+        empty = final
       end
       if fits < pause then fits = pause end
       if not full then
