@@ -200,7 +200,7 @@ func writes() []write {
 		{"a grant with an id", granted(decide(weir.Request{N: 2, ID: "id"})), false},
 		{"a grant with the state of the limits", func(c *cannedConn, l *weir.Limiter, k weir.Key, _ *weir.Reservation) error {
 			n := len(l.Compiled().Limits)
-			return c.replying(weirredis.GrantOf(2, nine, 1)+strings.Repeat("\x00", n*6*8), func() error {
+			return c.replying(weirredis.GrantOf(2, nine, 1)+strings.Repeat("\x00", n*8*8), func() error {
 				return decide(weir.Request{N: 2, States: make([]weir.LimitState, n)})(l, k)
 			})
 		}, false},
@@ -308,7 +308,7 @@ func TestOtherRequestsAreNeverCached(t *testing.T) {
 				if about == "an attempt of other rules" { // the same history, other numbers
 					asked = limiter(t, e, "others", weir.AllOrNothing, perUser(6, time.Second))
 				}
-				c.reply += strings.Repeat("\x00", len(request.States)*6*8)
+				c.reply += strings.Repeat("\x00", len(request.States)*8*8)
 				calls, want := []weir.Call{{Limiter: asked, Key: u, Request: request}}, 2
 				if about == peek {
 					calls[0].Op = engine.Peek

@@ -106,8 +106,8 @@ func TestNeverIsMinusOneOnTheServer(t *testing.T) {
 			t.Errorf("got %+v, %v; want Never, cached: %v", d, err, cached)
 		}
 	}
-	for i, name := range []string{"units", "wait", "next", "interval", "reset", "block"} {
-		state := [6]int64{}
+	for i, name := range []string{"units", "wait", "next", "interval", "reset", "block", "ahead", "last"} {
+		state := [8]int64{}
 		state[i] = -1
 		conn.reply = weirredis.Denial(nine, -1, 2, 1)
 		for _, number := range state {

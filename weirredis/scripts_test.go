@@ -57,7 +57,8 @@ func TestNothingElseRuns(t *testing.T) {
 			{Op: engine.Attempt}, {Op: engine.Attempt, ID: "order"}, {Op: engine.Peek}, {Op: engine.Record},
 			{Op: engine.Refund, From: engine.Oldest}, {Op: engine.Reset}, {Op: engine.Probe},
 			{Op: engine.Attempt, ID: "r", TTL: time.Hour.Microseconds()}, {Op: engine.Extend, ID: "r", From: 1},
-			{Op: engine.Settle, ID: "r"}, {Op: engine.Block, From: time.Hour.Microseconds()},
+			{Op: engine.Settle, ID: "r"}, {Op: engine.Attempt, MaxWait: time.Hour.Microseconds()},
+			{Op: engine.Block, From: time.Hour.Microseconds()},
 		} {
 			must.Get(do(e, callOf(l, "u", c)))(t)
 		}
