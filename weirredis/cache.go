@@ -87,7 +87,10 @@ func (c *denialCache) latestDenial(of *engine.Call) bool {
 		return false
 	}
 	cached := c.slot(of.Rules, &of.Key).Load()
-	if cached == nil || cached.rules != of.Rules || cached.n != of.N || cached.waits != (of.MaxWait > 0) {
+	if cached == nil || cached.rules != of.Rules || cached.n != of.N {
+		return false
+	}
+	if cached.waits != (of.MaxWait > 0) {
 		return false
 	}
 	for i := range of.Key.Len() {
@@ -172,10 +175,10 @@ func (c *denialCache) find(req *request) (r reply, ok bool) {
 		c.size.Add(-1)
 		return r, false
 	}
-	if d.arg != req.arg || d.plan != req.plan.text || !r.exceeds(req.maxWait) {
+	if d.arg != req.arg || d.plan != req.plan.text {
 		return reply{}, false
 	}
-	return r, true
+	return r, r.exceeds(req.maxWait)
 }
 
 func (c *denialCache) shard(joined string) *denialShard {

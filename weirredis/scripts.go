@@ -133,7 +133,7 @@ func (s scripts) with(needed parts) *Script {
 // parts returns the parts of scripts that a request needs.
 func (req *request) parts() parts {
 	needed := req.plan.parts
-	if req.isPlain() {
+	if req.isPlain() && !req.ahead {
 		return needed
 	}
 	needed |= partOther
@@ -156,7 +156,7 @@ func (req *request) parts() parts {
 
 // isPlain reports whether lua/plain.lua decides a request, unless its histories are uncommon.
 func (req *request) isPlain() bool {
-	if req.op != engine.Attempt || req.ahead || req.states || req.operation != "" {
+	if req.op != engine.Attempt || req.states || req.operation != "" {
 		return false
 	}
 	several := req.limits() == 1 && req.mode == engine.AllOrNothing && req.n <= maxPlainUnits

@@ -79,14 +79,6 @@ local function find_holds(plan)
   return shortest, longest
 end
 
--- find_start returns the instant at which the use of units begins (R18). The reply is without its
--- first byte.
-local function find_start(reply)
-  local instant = decode('>I7', reply, 17)
-  if byte(reply) > 0 then return instant end
-  return instant + decode('>I7', reply, 39)
-end
-
 -- repeat_reply returns the reply of a remembered operation to a request with its id. The life of
 -- a reservation may differ.
 local function repeat_reply(o, op, n, number)
@@ -99,9 +91,9 @@ local function repeat_reply(o, op, n, number)
   end
   local reply = o.reply
   if byte(reply) == 0 then -- the rest of the time until its start (R18).
-    local left = math.max(0, find_start(reply) - raw)
-    reply = sub(reply, 1, 38) .. encode('>I7', math.min(left, (decode('>I7', reply, 39)))) ..
-      sub(reply, 46)
+    local start = decode('>I7', reply, 39)
+    local left = math.max(0, decode('>I7', reply, 17) + start - raw)
+    reply = sub(reply, 1, 38) .. encode('>I7', math.min(left, start)) .. sub(reply, 46)
   end
   reply = encode('B', 1) .. reply .. encode('B', #o.limit) .. o.limit
   return opens and reply .. describe(o.reservation) or reply
@@ -114,16 +106,14 @@ local function decide_once(plan, k, op, n, number, flags)
   local known = recall(key)
   if known and raw < known.ends then return repeat_reply(known, op, n, number) end
 
-  local reply, recorded, now
-  if op == 3 then reply, recorded, now = refund(plan, k, n, number)
-  else reply, recorded, now = decide(plan, k, op, n, number, flags)
+  local reply, recorded, start
+  if op == 3 then reply, recorded, start = refund(plan, k, n, number)
+  else reply, recorded, start = decide(plan, k, op, n, number, flags)
   end
   local opens = op == 0 and number > 0 and byte(reply) ~= 2
   if not recorded then return opens and reply .. describe() or reply end
 
   local bound, granted = decode('>BI7', reply, 2)
-  local start = now
-  if op ~= 3 then start = find_start(sub(reply, 2, 53)) end
   local o = { op = op, n = n, number = number, ends = start + decode('>I7', plan, 4),
     reply = sub(reply, 2, 53), limit = '' }
   if bound > 0 then

@@ -145,8 +145,9 @@ local function extend(plan, k, n, before)
   if moved > 0 then decide(renewal, k, 2, 1, 0, 0, holds) end
   if further then reply = decide(cut_plan(plan, 0, free), k, 0, n, 0, 0, addition) end
   if n > 0 then r.units, r.at, r.newest, r.extended = r.units + n, now, n, sub(reply, 2, 46) end
-  local ttl = o.number
-  r.expires = math.max(now, find_start(o.reply)) + ttl
+  local ttl, begins = o.number, decode('>I7', o.reply, 17)
+  if byte(o.reply) == 0 then begins = begins + decode('>I7', o.reply, 39) end
+  r.expires = math.max(now, begins) + ttl -- its life begins with its start (R18).
   if renews then r.hold, r.expires = now, now + math.max(ttl, longest) end
   keep(plan, k, o, now)
   return reply .. describe(r)

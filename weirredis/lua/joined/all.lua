@@ -1018,6 +1018,8 @@ end
 -- limit grants less than those before it, has a block that runs, or its newest attempt is ahead
 -- (R2), the limits are decided again from the first. requests.lua has the layout of a plan.
 
+local NONE_AHEAD = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- of a state without appointments
+
 -- find_marks returns the newest mark that does not count at an instant, and the mark of an entry of
 -- that instant (R3, R9); nil if the instant is outside of the window of a Period.
 local function find_marks(instant, kind, window, a, b)
@@ -1032,7 +1034,7 @@ local function find_marks(instant, kind, window, a, b)
   return instant - window, instant
 end
 
--- decide returns the reply, whether units were recorded, and the instant; or the reply that the
+-- decide returns the reply, whether units were recorded, and the instant of their use (R18); or the reply that the
 -- instant is outside of the window of a Period. A settlement and an extension decide a part of
 -- the limits of a request: part.places has their numbers, part.now the instant, and part.feels
 -- whether blocks count.
@@ -1230,7 +1232,8 @@ local function decide(plan, k, op, n, _, flags, part)
       end
       if states then
         states[i] = { left = left, fits = fits, next = next, pause = pause, empty = empty,
-          rest = rest, denies = denies, booked = booked, latest = latest }
+          rest = rest, denies = denies,
+          ahead = booked > 0 and encode('>i8i8', booked, latest - now) or NONE_AHEAD }
       end
 
       -- The commands that store it. A recording by the server's clock drops a block that is over:
@@ -1281,10 +1284,9 @@ local function decide(plan, k, op, n, _, flags, part)
   for i = 1, stated and count or 0 do
     local s = states[i]
     local fits = s.fits == 2^53 and -1 or s.fits
-    reply = reply .. encode('>i8i8i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest,
-      s.booked, s.booked > 0 and s.latest - now or 0)
+    reply = reply .. encode('>i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest) .. s.ahead
   end
-  return reply, op ~= 1 and (mode == 2 and not blocked or granted > 0), now
+  return reply, op ~= 1 and (mode == 2 and not blocked or granted > 0), start or now
 end
 
 -- Corrects what was recorded: refunds (R10). And counts it (R11).
@@ -1642,14 +1644,6 @@ local function find_holds(plan)
   return shortest, longest
 end
 
--- find_start returns the instant at which the use of units begins (R18). The reply is without its
--- first byte.
-local function find_start(reply)
-  local instant = decode('>I7', reply, 17)
-  if byte(reply) > 0 then return instant end
-  return instant + decode('>I7', reply, 39)
-end
-
 -- repeat_reply returns the reply of a remembered operation to a request with its id. The life of
 -- a reservation may differ.
 local function repeat_reply(o, op, n, number)
@@ -1662,9 +1656,9 @@ local function repeat_reply(o, op, n, number)
   end
   local reply = o.reply
   if byte(reply) == 0 then -- the rest of the time until its start (R18).
-    local left = math.max(0, find_start(reply) - raw)
-    reply = sub(reply, 1, 38) .. encode('>I7', math.min(left, (decode('>I7', reply, 39)))) ..
-      sub(reply, 46)
+    local start = decode('>I7', reply, 39)
+    local left = math.max(0, decode('>I7', reply, 17) + start - raw)
+    reply = sub(reply, 1, 38) .. encode('>I7', math.min(left, start)) .. sub(reply, 46)
   end
   reply = encode('B', 1) .. reply .. encode('B', #o.limit) .. o.limit
   return opens and reply .. describe(o.reservation) or reply
@@ -1677,16 +1671,14 @@ local function decide_once(plan, k, op, n, number, flags)
   local known = recall(key)
   if known and raw < known.ends then return repeat_reply(known, op, n, number) end
 
-  local reply, recorded, now
-  if op == 3 then reply, recorded, now = refund(plan, k, n, number)
-  else reply, recorded, now = decide(plan, k, op, n, number, flags)
+  local reply, recorded, start
+  if op == 3 then reply, recorded, start = refund(plan, k, n, number)
+  else reply, recorded, start = decide(plan, k, op, n, number, flags)
   end
   local opens = op == 0 and number > 0 and byte(reply) ~= 2
   if not recorded then return opens and reply .. describe() or reply end
 
   local bound, granted = decode('>BI7', reply, 2)
-  local start = now
-  if op ~= 3 then start = find_start(sub(reply, 2, 53)) end
   local o = { op = op, n = n, number = number, ends = start + decode('>I7', plan, 4),
     reply = sub(reply, 2, 53), limit = '' }
   if bound > 0 then
@@ -1850,8 +1842,9 @@ local function extend(plan, k, n, before)
   if moved > 0 then decide(renewal, k, 2, 1, 0, 0, holds) end
   if further then reply = decide(cut_plan(plan, 0, free), k, 0, n, 0, 0, addition) end
   if n > 0 then r.units, r.at, r.newest, r.extended = r.units + n, now, n, sub(reply, 2, 46) end
-  local ttl = o.number
-  r.expires = math.max(now, find_start(o.reply)) + ttl
+  local ttl, begins = o.number, decode('>I7', o.reply, 17)
+  if byte(o.reply) == 0 then begins = begins + decode('>I7', o.reply, 39) end
+  r.expires = math.max(now, begins) + ttl -- its life begins with its start (R18).
   if renews then r.hold, r.expires = now, now + math.max(ttl, longest) end
   keep(plan, k, o, now)
   return reply .. describe(r)

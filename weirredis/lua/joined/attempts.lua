@@ -462,6 +462,8 @@ end
 -- limit grants less than those before it, has a block that runs, or its newest attempt is ahead
 -- (R2), the limits are decided again from the first. requests.lua has the layout of a plan.
 
+local NONE_AHEAD = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- of a state without appointments
+
 -- find_marks returns the newest mark that does not count at an instant, and the mark of an entry of
 -- that instant (R3, R9); nil if the instant is outside of the window of a Period.
 local function find_marks(instant, kind, window, a, b)
@@ -476,7 +478,7 @@ local function find_marks(instant, kind, window, a, b)
   return instant - window, instant
 end
 
--- decide returns the reply, whether units were recorded, and the instant; or the reply that the
+-- decide returns the reply, whether units were recorded, and the instant of their use (R18); or the reply that the
 -- instant is outside of the window of a Period. A settlement and an extension decide a part of
 -- the limits of a request: part.places has their numbers, part.now the instant, and part.feels
 -- whether blocks count.
@@ -674,7 +676,8 @@ local function decide(plan, k, op, n, _, flags, part)
       end
       if states then
         states[i] = { left = left, fits = fits, next = next, pause = pause, empty = empty,
-          rest = rest, denies = denies, booked = booked, latest = latest }
+          rest = rest, denies = denies,
+          ahead = booked > 0 and encode('>i8i8', booked, latest - now) or NONE_AHEAD }
       end
 
       -- The commands that store it. A recording by the server's clock drops a block that is over:
@@ -725,10 +728,9 @@ local function decide(plan, k, op, n, _, flags, part)
   for i = 1, stated and count or 0 do
     local s = states[i]
     local fits = s.fits == 2^53 and -1 or s.fits
-    reply = reply .. encode('>i8i8i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest,
-      s.booked, s.booked > 0 and s.latest - now or 0)
+    reply = reply .. encode('>i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest) .. s.ahead
   end
-  return reply, op ~= 1 and (mode == 2 and not blocked or granted > 0), now
+  return reply, op ~= 1 and (mode == 2 and not blocked or granted > 0), start or now
 end
 
 -- Decides the requests of a script that has only attempts, peeks, probes and records: those that
