@@ -195,9 +195,9 @@ local function load_all(plan, k, felt)
 end
 
 -- take_back takes back up to n units of limit i, granted at an instant, above 2^53 of the oldest.
--- A cost stays, because the attempt was made, but a hold ends whole (R17), and so does an appointment
--- that is not kept (R18): whole. It returns the units taken, or nil if now is outside of the window
--- of a Period. Nothing is stored yet.
+-- A cost stays, because the attempt was made, but a hold ends whole (R17). whole reports that an
+-- appointment is cancelled whole, with its cost (R18). It returns the units taken, or nil if now is
+-- outside of the window of a Period. Nothing is stored yet.
 local function take_back(h, plan, i, now, n, instant, whole)
   current = h.number
   local kind, most, window, interval, cost, a, b, c =

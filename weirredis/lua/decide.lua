@@ -21,10 +21,10 @@ local function find_marks(instant, kind, window, a, b)
   return instant - window, instant
 end
 
--- decide returns the reply, whether units were recorded, and the instant of their use (R18); or the reply that the
--- instant is outside of the window of a Period. A settlement and an extension decide a part of
--- the limits of a request: part.places has their numbers, part.now the instant, and part.feels
--- whether blocks count.
+-- decide returns the reply, whether units were recorded, and the instant of their use (R18); or the
+-- reply that the instant is outside of the window of a Period. A settlement and an extension decide
+-- a part of the limits of a request: part.places has their numbers, part.now the instant, and
+-- part.feels whether blocks count.
 local function decide(plan, k, op, n, _, flags, part)
   local mode, count, form = byte(plan, 1, 3)
   local plain, stated, felt = form % 2 == 1, flags % 2 == 1, not part or part.feels
@@ -271,7 +271,8 @@ local function decide(plan, k, op, n, _, flags, part)
   for i = 1, stated and count or 0 do
     local s = states[i]
     local fits = s.fits == 2^53 and -1 or s.fits
-    reply = reply .. encode('>i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest) .. s.ahead
+    reply = reply .. encode('>i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest) ..
+      s.ahead
   end
   return reply, op ~= 1 and (mode == 2 and not blocked or granted > 0), start or now
 end

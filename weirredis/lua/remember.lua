@@ -90,8 +90,8 @@ local function repeat_reply(o, op, n, number)
     error(string.format('weir:id %d %.0f%s', o.op, o.n, about), 0)
   end
   local reply = o.reply
-  if byte(reply) == 0 then -- the rest of the time until its start (R18).
-    local start = decode('>I7', reply, 39)
+  local start = byte(reply) == 0 and decode('>I7', reply, 39) or 0
+  if start > 0 then -- the rest of the time until its use may begin (R18).
     local left = math.max(0, decode('>I7', reply, 17) + start - raw)
     reply = sub(reply, 1, 38) .. encode('>I7', math.min(left, start)) .. sub(reply, 46)
   end

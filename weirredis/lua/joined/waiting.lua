@@ -24,8 +24,10 @@ local current    -- number of the key in work, which errors name; -1 after the f
 --     tail      the older entries that are in no chunk: length B, entries; late: their units
 --     from      number of the oldest chunk; its oldest entry begins at byte skip
 --     count     number of chunks
--- A history with a block (R20) has 4 B, begin I7, length I7 before its header; the header may be
--- missing then. The key lives at least as long as the block, also beyond promised.
+-- A history with appointments (R18) has 5 B, units I7 of all, number I4 before its header, and for
+-- each its instant I7 and units I7. One with a block (R20) has 4 B, begin I7, length I7 before all
+-- of this; the header may be missing then. The key lives at least as long as the block, also beyond
+-- promised.
 --
 -- The other fields are chunks, by their numbers: mark I7 of the entry behind it, its units I7,
 -- length B of its entries, its entries. number.lua has the coding of an entry.
@@ -53,16 +55,16 @@ end
 --          has an id.
 -- ARGV[1]  for each request 24 bytes: number of its plan B (1 is ARGV[2]); operation B: 0 attempt,
 --          1 peek, 2 record, 3 refund, 4 count, 6 settle, 7 extend, 8 block, 9 probe; flags B: 1
---          states are wanted, 2 it has an id, 4 it may wait; instant I7, above 2^53 the server's clock; n I7,
---          units: of a settle those really used, above 2^53 all; and a number I7:
+--          states are wanted, 2 it has an id, 4 it may wait; instant I7, above 2^53 the server's
+--          clock; n I7, units: of a settle those really used, above 2^53 all; and a number I7:
 --            attempt  life of the reservation that it opens, 0 none
 --            refund   instant of the grant, above 2^53 the oldest entries
 --            count    span
 --            extend   units that the reservation had before, above 2^53 unknown
 --            block    length, 0 ends the blocks
 --            others   0
--- ARGV[w]  behind the plans, if an attempt may wait: for each of these attempts the number of the keys
---          of the requests before it I2, and its longest wait I6 (R18).
+-- ARGV[w]  behind the plans, if an attempt may wait: for each of these attempts the number of the
+--          keys of the requests before it I2, and its longest wait I6 (R18).
 -- ARGV[p]  a plan: mode B: 0 all or nothing, 1 partial, 2 denied attempts count; number of limits
 --          B; form B: 1 if the mode is 0 or 1, and all limits are of kind 0 with a max above 0,
 --          without interval, cost and cells; 2 more if a limit has a block; and 4 more if the
@@ -84,13 +86,13 @@ end
 --          Period; and the size of all this I4.
 -- reply    for each request, one after the other:
 --          0 B, binding limit B (0 none), granted I7, remaining i8, instant I7, wait i8 (-1
---          never), reset I7, valid I7 (of a grant in full the time until its use may begin, R18; else
---          the time for which a denial stays the same if nothing is written), rest of the longest block I7; then, if wanted, the state of each limit:
+--          never), reset I7, valid I7 (of a grant in full the time until its use may begin, R18;
+--          else the time for which a denial stays the same if nothing is written), rest of the
+--          longest block I7; then, if wanted, the state of each limit:
 --          remaining i8, wait i8, the times until the next unit is there i8, until the interval is
---          over i8, until no unit counts i8, the rest of its block i8, its units ahead i8 and the time until
---          the last appointment i8. The remaining units
---          of a state are its room, also during its block. A refund, a count, a settle and a block
---          use granted and instant.
+--          over i8, until no unit counts i8, the rest of its block i8, its units ahead i8 and the
+--          time until the last appointment i8. The remaining units of a state are its room, also
+--          during its block. A refund, a count, a settle and a block use granted and instant.
 --          1 B: an operation that is remembered: its reply from the binding limit to the rest of
 --          the block, and that limit: length B, its name, its 49 bytes as in the plan, and the
 --          number of limits B; or length 0.
@@ -1034,10 +1036,10 @@ local function find_marks(instant, kind, window, a, b)
   return instant - window, instant
 end
 
--- decide returns the reply, whether units were recorded, and the instant of their use (R18); or the reply that the
--- instant is outside of the window of a Period. A settlement and an extension decide a part of
--- the limits of a request: part.places has their numbers, part.now the instant, and part.feels
--- whether blocks count.
+-- decide returns the reply, whether units were recorded, and the instant of their use (R18); or the
+-- reply that the instant is outside of the window of a Period. A settlement and an extension decide
+-- a part of the limits of a request: part.places has their numbers, part.now the instant, and
+-- part.feels whether blocks count.
 local function decide(plan, k, op, n, _, flags, part)
   local mode, count, form = byte(plan, 1, 3)
   local plain, stated, felt = form % 2 == 1, flags % 2 == 1, not part or part.feels
@@ -1284,7 +1286,8 @@ local function decide(plan, k, op, n, _, flags, part)
   for i = 1, stated and count or 0 do
     local s = states[i]
     local fits = s.fits == 2^53 and -1 or s.fits
-    reply = reply .. encode('>i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest) .. s.ahead
+    reply = reply .. encode('>i8i8i8i8i8i8', s.left, fits, s.next, s.pause, s.empty, s.rest) ..
+      s.ahead
   end
   return reply, op ~= 1 and (mode == 2 and not blocked or granted > 0), start or now
 end
