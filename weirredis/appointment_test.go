@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/spec"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
@@ -173,7 +174,7 @@ func TestManyAppointmentsBecomeEntries(t *testing.T) {
 	if n := len(s.Must(t, "HGET", key, "h")); n > 300 || s.Must(t, "HLEN", key) == "1" {
 		t.Errorf("the header has %d bytes, and there are %s fields", n, s.Must(t, "HLEN", key))
 	}
-	d = must.Get(wide.At(nine.Add(time.Hour + 100*time.Second)).Allow(ctx, weir.K("u")))(t)
+	d = must.Get(wide.At(nine.Add(time.Hour+100*time.Second)).Allow(ctx, weir.K("u")))(t)
 	assert.Equal(t, d.Remaining, 600-400-2, "remaining when a hundred have left")
 }
 
@@ -235,6 +236,38 @@ func TestCachedDenialsAndWaits(t *testing.T) {
 		}
 		if after := decide(2, time.Minute); after.Cached || after.RetryAfter <= d.StartAfter {
 			t.Errorf("%v: got %+v after an appointment at %v", mode, after, d.StartAfter)
+		}
+	}
+}
+
+// TestLongLinesOfABucket: a line of appointments under a bucket is decided as by the specification,
+// with callers of other units and a cancel between.
+func TestLongLinesOfABucket(t *testing.T) {
+	limit := bucket(3, time.Second, 7)
+	redis := limiter(t, newEngine(t, redisConn(t)), "line", weir.AllOrNothing, limit)
+	exact := limiter(t, spec.New(), "line", weir.AllOrNothing, limit)
+	for i := range 150 {
+		at := nine.Add(time.Duration(i) * 70 * time.Millisecond)
+		req := weir.Request{N: int64(1 + i%5), At: at, MaxWait: weir.Never}
+		if i%9 == 8 {
+			req.MaxWait = 0
+		}
+		states := [2][1]weir.LimitState{}
+		var got, want weir.Decision
+		for j, l := range []*weir.Limiter{redis, exact} {
+			req.States = states[j][:]
+			d := must.Get(l.Decide(ctx, weir.K("u"), req))(t)
+			if got, want = d, got; j == 0 {
+				want = d
+			}
+		}
+		assert.Equal(t, want, got, "attempt %d", i)
+		assert.Equal(t, states[0], states[1], "attempt %d: the state", i)
+		if i%40 == 39 {
+			start := got.At.Add(got.StartAfter)
+			for _, l := range []*weir.Limiter{redis, exact} {
+				assert.Equal(t, must.Get(l.At(at).Refund(ctx, weir.K("u"), start, 1))(t), 1, "a cancel")
+			}
 		}
 	}
 }

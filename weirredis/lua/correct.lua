@@ -209,11 +209,12 @@ local function take_back(h, plan, i, now, n, instant, whole)
   if h.block then see_block(h.block, now, false) end
   local list, cancelled = h.list, nil
   if kind == 3 then
-    if list then fold_bucket(h, now, a, b) end
+    if list then fold_bucket(h, now, a, b, c) end
     refill(h, now, a, b, c)
     if list and n > 0 then cancelled = cancel(list, instant, n, cost, whole) end
     if cancelled and cancelled > 0 then h.last = now end
     took = cancelled or take_bucket(h, now, want, instant)
+    if list and took > 0 then list.final = nil end
     if took > 0 or h.changed then h.most, h.interval = most, interval end
     return took
   end

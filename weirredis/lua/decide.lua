@@ -74,7 +74,7 @@ local function decide(plan, k, op, n, _, flags, part)
       end
       local units, first, own, newest, chunks, tail, corrected
       if bucket then
-        if list then fold_bucket(bucket, now, a, b) end
+        if list then fold_bucket(bucket, now, a, b, c) end
         refill(bucket, now, a, b, c)
         last, units = bucket.last, bucket.units
       else
@@ -140,7 +140,7 @@ local function decide(plan, k, op, n, _, flags, part)
       elseif records then
         last = now
         if booked == 0 then latest = now end
-        if list then list.writes = true end
+        if list then list.writes, list.final = true, nil end
         if bucket then
           pour(bucket, now, more, op == 0 and mode == 2 and most)
           units = bucket.units

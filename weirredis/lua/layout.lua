@@ -15,7 +15,7 @@
 --     from      number of the oldest chunk; its oldest entry begins at byte skip
 --     count     number of chunks
 -- A history with appointments (R18) has 5 B, units I7 of all, number I4 before its header, and for
--- each its instant I7 and units I7. One with a block (R20) has 4 B, begin I7, length I7 before all
+-- each its instant I7 and units I7; appointments.lua has more. One with a block (R20) has 4 B, begin I7, length I7 before all
 -- of this; the header may be missing then. The key lives at least as long as the block, also beyond
 -- promised.
 --

@@ -25,7 +25,7 @@ local current    -- number of the key in work, which errors name; -1 after the f
 --     from      number of the oldest chunk; its oldest entry begins at byte skip
 --     count     number of chunks
 -- A history with appointments (R18) has 5 B, units I7 of all, number I4 before its header, and for
--- each its instant I7 and units I7. One with a block (R20) has 4 B, begin I7, length I7 before all
+-- each its instant I7 and units I7; appointments.lua has more. One with a block (R20) has 4 B, begin I7, length I7 before all
 -- of this; the header may be missing then. The key lives at least as long as the block, also beyond
 -- promised.
 --
@@ -614,7 +614,7 @@ local function decide(plan, k, op, n, _, flags, part)
       end
       local units, first, own, newest, chunks, tail, corrected
       if bucket then
-        if list then fold_bucket(bucket, now, a, b) end
+        if list then fold_bucket(bucket, now, a, b, c) end
         refill(bucket, now, a, b, c)
         last, units = bucket.last, bucket.units
       else
@@ -680,7 +680,7 @@ local function decide(plan, k, op, n, _, flags, part)
       elseif records then
         last = now
         if booked == 0 then latest = now end
-        if list then list.writes = true end
+        if list then list.writes, list.final = true, nil end
         if bucket then
           pour(bucket, now, more, op == 0 and mode == 2 and most)
           units = bucket.units

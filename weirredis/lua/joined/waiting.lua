@@ -25,7 +25,7 @@ local current    -- number of the key in work, which errors name; -1 after the f
 --     from      number of the oldest chunk; its oldest entry begins at byte skip
 --     count     number of chunks
 -- A history with appointments (R18) has 5 B, units I7 of all, number I4 before its header, and for
--- each its instant I7 and units I7. One with a block (R20) has 4 B, begin I7, length I7 before all
+-- each its instant I7 and units I7; appointments.lua has more. One with a block (R20) has 4 B, begin I7, length I7 before all
 -- of this; the header may be missing then. The key lives at least as long as the block, also beyond
 -- promised.
 --
@@ -683,8 +683,10 @@ end
 -- Appointments (R18): units that begin at an instant ahead of the newest decision of a history.
 --
 -- They stand in front of the header of a history or a bucket, behind a block: 5 B, units I7 of all,
--- number I4, and for each its instant I7 and its units I7. The instants rise. A script without this
--- file cannot read such a header, so Go sends its requests again, with a script that has it.
+-- number I4, and for each its instant I7 and its units I7. The instants rise. If the number has 2^31
+-- more, the bucket as it is at the last instant follows: debt I7, rest I7 and since I7, as in
+-- bucket.lua. Without it, each caller in a long line would walk through the line. A script without
+-- this file cannot read such a header, so Go sends its requests again, with a script that has it.
 --
 -- In work, a list is a table, of a history h its h.list:
 --   text    the appointments, as stored
@@ -693,6 +695,7 @@ end
 --   booked  units of the others
 --   writes  whether the operation writes the history, so that those that have begun leave the list
 --   ends    of a bucket, the instant at which it is full
+--   final   a bucket as it is at the last instant, at its present rate: debt, rest and since; or nil
 
 local ITEM = 14 -- bytes of an appointment
 local lists = {} -- by the keys that were read
@@ -706,11 +709,18 @@ local store_bare = store_bucket
 local function cut_list(head)
   if #head < 12 then error('weir:state the header is cut off', 0) end
   local _, sum, count = decode('>BI7I4', head)
+  local with_final = count >= 2^31
+  if with_final then count = count - 2^31 end
   local size = 12 + ITEM * count
-  if #head <= size then error('weir:state the header is cut off', 0) end
+  local behind = size + (with_final and 21 or 0)
+  if #head <= behind then error('weir:state the header is cut off', 0) end
   if sum >= 2^53 or sum < count then error('weir:state the header is damaged', 0) end
-  return sub(head, size + 1),
-    { text = sub(head, 13, size), sum = sum, begun = 0, booked = sum, writes = false }
+  local list = { text = sub(head, 13, size), sum = sum, begun = 0, booked = sum, writes = false }
+  if with_final then
+    local debt, rest, since = decode('>I7I7I7', head, size + 1)
+    list.final = { debt = debt, rest = rest, since = since }
+  end
+  return sub(head, behind + 1), list
 end
 
 -- pack_list returns the appointments of a list as they are stored, '' for none.
@@ -718,7 +728,10 @@ local function pack_list(list)
   local text, sum = list.text, list.sum
   if list.writes then text, sum = sub(text, ITEM * list.begun + 1), list.booked end
   if text == '' then return '' end
-  return encode('>BI7I4', 5, sum, #text / ITEM) .. text
+  local count, final = #text / ITEM, list.final
+  if not final then return encode('>BI7I4', 5, sum, count) .. text end
+  return encode('>BI7I4', 5, sum, count + 2^31) .. text ..
+    encode('>I7I7I7', final.debt, final.rest, final.since)
 end
 
 function read_header(key)
@@ -786,7 +799,7 @@ local function shift(list, by)
     local start, n = decode('>I7I7', list.text, place)
     moved[#moved + 1] = encode('>I7I7', start + by, n)
   end
-  list.text = table.concat(moved)
+  list.text, list.final = table.concat(moved), nil
 end
 
 -- find_entry returns the mark of the entry that an appointment becomes, behind an entry with the
@@ -855,8 +868,9 @@ end
 
 -- fold_bucket takes the units of appointments that have begun out of a bucket that is not refilled
 -- yet. If the clock was corrected, the appointments move, and none has begun.
-local function fold_bucket(bucket, now, a, b)
+local function fold_bucket(bucket, now, a, b, c)
   local list = bucket.list
+  if bucket.a ~= a or bucket.b ~= b or bucket.c ~= c then list.final = nil end
   if bucket.last - raw >= 1000000 then return shift(list, now - bucket.last) end
   for place = 1, #list.text, ITEM do
     local start, n = decode('>I7I7', list.text, place)
@@ -867,15 +881,19 @@ local function fold_bucket(bucket, now, a, b)
   end
 end
 
--- wait_for_bucket is find_waits for a bucket with appointments ahead.
+-- wait_for_bucket is find_waits for a bucket with appointments ahead. If the units fit behind all of
+-- them, it does not look at each.
 local function wait_for_bucket(bucket, now, units, most, a, b, c)
-  local list, at = bucket.list, now
+  local list, at, final = bucket.list, now, bucket.list.final
+  local passes = final and list.booked > 0 and (units > most
+    or exceeds(final.debt, final.rest, compute_inflow(most - units, a, b, c)) > 0)
   local s = { debt = bucket.debt, rest = bucket.rest, since = bucket.since, a = a, b = b, c = c }
   local booked, fits, next = list.booked, units > most and 0 or nil, nil
   if bucket.units > 0 then
     next = exceeds(s.debt, s.rest, compute_inflow(bucket.units - 1, a, b, c))
   end
   for place = ITEM * list.begun + 1, #list.text, ITEM do
+    if passes and next then break end
     local start, n = decode('>I7I7', list.text, place)
     local room = most - units - booked
     if not fits and room >= 0 then
@@ -888,6 +906,9 @@ local function wait_for_bucket(bucket, now, units, most, a, b, c)
       local missing = count_missing(s.debt - math.max(0, s.since - at), s.rest, a, b, c)
       next = at - now + exceeds(s.debt, s.rest, compute_inflow(missing - 1, a, b, c))
     end
+  end
+  if passes then s, at = final, find_latest(list)
+  elseif list.booked > 0 then list.final = s
   end
   if not fits then
     local wait = exceeds(s.debt, s.rest, compute_inflow(most - units, a, b, c))
@@ -986,6 +1007,13 @@ local function book(h, start, n)
   if place > ITEM * list.begun + 1 and at == start then
     place, n = place - ITEM, n + units
     list.sum, list.booked = list.sum - units, list.booked - units
+    list.final = nil
+  elseif list.final and list.booked > 0 and behind == '' then
+    local s = { debt = list.final.debt, rest = list.final.rest, since = list.final.since,
+      a = h.a, b = h.b, c = h.c }
+    begin(s, start, start - find_latest(list), n, 2^53)
+    list.final = s
+  else list.final = nil
   end
   list.text = sub(text, 1, place - 1) .. encode('>I7I7', start, n) .. behind
   list.sum, list.booked, list.writes, list.ends = list.sum + n, list.booked + n, true, nil
@@ -1006,6 +1034,7 @@ local function cancel(list, instant, n, cost, whole)
       local left = took < units and encode('>I7I7', start, units - took) or ''
       list.text = sub(text, 1, place - 1) .. left .. sub(text, place + ITEM)
       list.sum, list.booked, list.writes = list.sum - took, list.booked - took, true
+      list.final = nil
       return took
     end
     if start > instant then return nil end
@@ -1089,7 +1118,7 @@ local function decide(plan, k, op, n, _, flags, part)
       end
       local units, first, own, newest, chunks, tail, corrected
       if bucket then
-        if list then fold_bucket(bucket, now, a, b) end
+        if list then fold_bucket(bucket, now, a, b, c) end
         refill(bucket, now, a, b, c)
         last, units = bucket.last, bucket.units
       else
@@ -1155,7 +1184,7 @@ local function decide(plan, k, op, n, _, flags, part)
       elseif records then
         last = now
         if booked == 0 then latest = now end
-        if list then list.writes = true end
+        if list then list.writes, list.final = true, nil end
         if bucket then
           pour(bucket, now, more, op == 0 and mode == 2 and most)
           units = bucket.units
