@@ -1,8 +1,8 @@
 -- Appointments (R18): units that begin at an instant ahead of the newest decision of a history.
 --
 -- They stand in front of the header of a history or a bucket, behind a block: 5 B, units I7 of all,
--- number I4, and for each its instant I7 and its units I7. The instants rise. If the number has 2^31
--- more, the bucket as it is at the last instant follows: debt I7, rest I7 and since I7, as in
+-- number I4, and for each its instant I7 and its units I7. The instants rise. If 2^31 is added to
+-- the number, the bucket as it is at the last instant follows: debt I7, rest I7 and since I7, as in
 -- bucket.lua. Without it, each caller in a long line would walk through the line. A script without
 -- this file cannot read such a header, so Go sends its requests again, with a script that has it.
 --
@@ -13,7 +13,7 @@
 --   booked  units of the others
 --   writes  whether the operation writes the history, so that those that have begun leave the list
 --   ends    of a bucket, the instant at which it is full
---   final   a bucket as it is at the last instant, at its present rate: debt, rest and since; or nil
+--   final   a bucket as it is at the last instant, at its present rate: debt, rest, since; or nil
 
 local ITEM = 14 -- bytes of an appointment
 local lists = {} -- by the keys that were read
@@ -199,8 +199,8 @@ local function fold_bucket(bucket, now, a, b, c)
   end
 end
 
--- wait_for_bucket is find_waits for a bucket with appointments ahead. If the units fit behind all of
--- them, it does not look at each.
+-- wait_for_bucket is find_waits for a bucket with appointments ahead. If the units fit behind all
+-- of them, it does not look at each.
 local function wait_for_bucket(bucket, now, units, most, a, b, c)
   local list, at, final = bucket.list, now, bucket.list.final
   local passes = final and list.booked > 0 and (units > most

@@ -24,10 +24,9 @@ local current    -- number of the key in work, which errors name; -1 after the f
 --     tail      the older entries that are in no chunk: length B, entries; late: their units
 --     from      number of the oldest chunk; its oldest entry begins at byte skip
 --     count     number of chunks
--- A history with appointments (R18) has 5 B, units I7 of all, number I4 before its header, and for
--- each its instant I7 and units I7; appointments.lua has more. One with a block (R20) has 4 B, begin I7, length I7 before all
--- of this; the header may be missing then. The key lives at least as long as the block, also beyond
--- promised.
+-- A history with appointments (R18) has these before its header (appointments.lua): 5 B, and more.
+-- One with a block (R20) has 4 B, begin I7, length I7 before all of this; the header may be missing
+-- then. The key lives at least as long as the block, also beyond promised.
 --
 -- The other fields are chunks, by their numbers: mark I7 of the entry behind it, its units I7,
 -- length B of its entries, its entries. number.lua has the coding of an entry.

@@ -24,10 +24,9 @@ local current    -- number of the key in work, which errors name; -1 after the f
 --     tail      the older entries that are in no chunk: length B, entries; late: their units
 --     from      number of the oldest chunk; its oldest entry begins at byte skip
 --     count     number of chunks
--- A history with appointments (R18) has 5 B, units I7 of all, number I4 before its header, and for
--- each its instant I7 and units I7; appointments.lua has more. One with a block (R20) has 4 B, begin I7, length I7 before all
--- of this; the header may be missing then. The key lives at least as long as the block, also beyond
--- promised.
+-- A history with appointments (R18) has these before its header (appointments.lua): 5 B, and more.
+-- One with a block (R20) has 4 B, begin I7, length I7 before all of this; the header may be missing
+-- then. The key lives at least as long as the block, also beyond promised.
 --
 -- The other fields are chunks, by their numbers: mark I7 of the entry behind it, its units I7,
 -- length B of its entries, its entries. number.lua has the coding of an entry.
@@ -683,8 +682,8 @@ end
 -- Appointments (R18): units that begin at an instant ahead of the newest decision of a history.
 --
 -- They stand in front of the header of a history or a bucket, behind a block: 5 B, units I7 of all,
--- number I4, and for each its instant I7 and its units I7. The instants rise. If the number has 2^31
--- more, the bucket as it is at the last instant follows: debt I7, rest I7 and since I7, as in
+-- number I4, and for each its instant I7 and its units I7. The instants rise. If 2^31 is added to
+-- the number, the bucket as it is at the last instant follows: debt I7, rest I7 and since I7, as in
 -- bucket.lua. Without it, each caller in a long line would walk through the line. A script without
 -- this file cannot read such a header, so Go sends its requests again, with a script that has it.
 --
@@ -695,7 +694,7 @@ end
 --   booked  units of the others
 --   writes  whether the operation writes the history, so that those that have begun leave the list
 --   ends    of a bucket, the instant at which it is full
---   final   a bucket as it is at the last instant, at its present rate: debt, rest and since; or nil
+--   final   a bucket as it is at the last instant, at its present rate: debt, rest, since; or nil
 
 local ITEM = 14 -- bytes of an appointment
 local lists = {} -- by the keys that were read
@@ -881,8 +880,8 @@ local function fold_bucket(bucket, now, a, b, c)
   end
 end
 
--- wait_for_bucket is find_waits for a bucket with appointments ahead. If the units fit behind all of
--- them, it does not look at each.
+-- wait_for_bucket is find_waits for a bucket with appointments ahead. If the units fit behind all
+-- of them, it does not look at each.
 local function wait_for_bucket(bucket, now, units, most, a, b, c)
   local list, at, final = bucket.list, now, bucket.list.final
   local passes = final and list.booked > 0 and (units > most
