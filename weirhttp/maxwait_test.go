@@ -52,8 +52,8 @@ func testMaxWaitDelaysRequests(t *testing.T) {
 	if want := []time.Duration{0, 0, second, second, 2 * second, 2 * second}; !slices.Equal(served, want) {
 		t.Errorf("served after %v, want %v", served, want)
 	}
-	if status[200] != 6 || status[429] != 3 || store.calls != 9 {
-		t.Errorf("%v with %d calls; want 6 served, 3 denied and one call each", status, store.calls)
+	if status[200] != 6 || status[429] != 3 || store.calls.Load() != 9 {
+		t.Errorf("%v with %d calls; want 6 served, 3 denied and one call each", status, store.calls.Load())
 	}
 }
 

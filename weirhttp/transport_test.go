@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -107,14 +108,11 @@ func call(ctx context.Context, t http.RoundTripper, path string, body io.Reader)
 // counting counts the calls of an engine.
 type counting struct {
 	engine.Engine
-	mu    sync.Mutex
-	calls int
+	calls atomic.Int64
 }
 
 func (e *counting) Do(ctx context.Context, calls []engine.Call) {
-	e.mu.Lock()
-	e.calls += len(calls)
-	e.mu.Unlock()
+	e.calls.Add(int64(len(calls)))
 	e.Engine.Do(ctx, calls)
 }
 
@@ -153,8 +151,8 @@ func testTransportWaitsWithoutAHerd(t *testing.T) {
 			t.Errorf("request %d was sent after %v, want %v", i+1, at, want)
 		}
 	}
-	if len(sent) != 100 || store.calls != 100 || linesOf(rt) != 0 {
-		t.Errorf("%d were sent with %d decisions, and %d lines are left; want 100, 100, 0", len(sent), store.calls, linesOf(rt))
+	if len(sent) != 100 || store.calls.Load() != 100 || linesOf(rt) != 0 {
+		t.Errorf("%d were sent with %d decisions, and %d lines are left; want 100, 100, 0", len(sent), store.calls.Load(), linesOf(rt))
 	}
 }
 
@@ -297,8 +295,8 @@ func testTransportStopsWithTheContext(t *testing.T) {
 	go call(t.Context(), rt, "/4", nil)
 	time.Sleep(time.Minute)
 	synctest.Wait()
-	if want := []string{"/0", "/2", "/4"}; !slices.Equal(p.paths, want) || store.calls != 5+2 {
-		t.Errorf("sent %q with %d calls, want %q and one call for each request and each that was cancelled", p.paths, store.calls, want)
+	if want := []string{"/0", "/2", "/4"}; !slices.Equal(p.paths, want) || store.calls.Load() != 5+2 {
+		t.Errorf("sent %q with %d calls, want %q and one call for each request and each that was cancelled", p.paths, store.calls.Load(), want)
 	}
 	if want := []time.Duration{0, 2 * time.Second, 3 * time.Second}; !slices.Equal(p.sent(start), want) || linesOf(rt) != 0 {
 		t.Errorf("sent after %v with %d lines left, want %v", p.sent(start), linesOf(rt), want)
@@ -950,13 +948,13 @@ func testTransportPauseMovesAppointments(t *testing.T) {
 	}
 	time.Sleep(2 * time.Millisecond)
 	synctest.Wait()
-	if got := used(t, l)[0]; got != 3 || store.calls != 6+2+1 { // one is the look
-		t.Errorf("%d count after %d calls; want the first and the last two, and two that were given back", got, store.calls)
+	if got := used(t, l)[0]; got != 3 || store.calls.Load() != 6+2+1 { // one is the look
+		t.Errorf("%d count after %d calls; want the first and the last two, and two that were given back", got, store.calls.Load())
 	}
 	time.Sleep(26 * time.Second)
 	synctest.Wait()
-	if store.calls != 6+2+1+2 {
-		t.Errorf("%d calls at the end of the pause, want %d: each attempts then", store.calls, 6+2+1+2)
+	if store.calls.Load() != 6+2+1+2 {
+		t.Errorf("%d calls at the end of the pause, want %d: each attempts then", store.calls.Load(), 6+2+1+2)
 	}
 	time.Sleep(2 * time.Minute)
 	synctest.Wait()
@@ -965,8 +963,8 @@ func testTransportPauseMovesAppointments(t *testing.T) {
 	if order := []string{"/0", "/3", "/4", "/1", "/2"}; !slices.Equal(p.sent(start), want) || !slices.Equal(p.paths, order) {
 		t.Errorf("sent %q after %v; want %q after %v", p.paths, p.sent(start), order, want)
 	}
-	if linesOf(rt) != 0 || store.calls != 6+2+1+2 {
-		t.Errorf("%d lines are left after %d calls, want 0 and %d", linesOf(rt), store.calls, 6+2+1+2)
+	if linesOf(rt) != 0 || store.calls.Load() != 6+2+1+2 {
+		t.Errorf("%d lines are left after %d calls, want 0 and %d", linesOf(rt), store.calls.Load(), 6+2+1+2)
 	}
 }
 
@@ -1036,12 +1034,12 @@ func TestTransportWakesOnlyItsKey(t *testing.T) {
 				go call(t.Context(), rt, path, nil)
 				synctest.Wait()
 			}
-			before := store.calls
+			before := store.calls.Load()
 			time.Sleep(time.Millisecond)
 			a.Body.Close()
 			synctest.Wait()
 			// The end of a, the attempt of a, and the end of that one. b attempts if it shares.
-			if got := store.calls - before; (got == 3) == shared {
+			if got := store.calls.Load() - before; (got == 3) == shared {
 				t.Errorf("shared %t: %d calls after the end of a", shared, got)
 			}
 			if got, want := p.sent(start)[2:], map[bool]int{false: 1, true: 2}[shared]; len(got) != want || got[0] != time.Millisecond {
