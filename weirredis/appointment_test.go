@@ -39,7 +39,6 @@ func waitFor(t testing.TB, l *weir.Limiter, after, wait time.Duration) weir.Deci
 // TestWaitTakesOneCall: a waiting caller makes one call, and two if its context ends (R18).
 func TestWaitTakesOneCall(t *testing.T) {
 	s := redistest.Start(t)
-	wait, stop := context.WithCancel(ctx)
 	conn := &afterEval{s.Conn(t), func() {}}
 	e := newEngine(t, conn)
 	for name, limit := range map[string]weir.Limit{
@@ -48,7 +47,7 @@ func TestWaitTakesOneCall(t *testing.T) {
 		"hours":   {Name: "user", Max: 1, Kind: weir.KindFixed, Period: weir.Month, By: []string{"user"}},
 	} {
 		conn.after = func() {}
-		wait, stop = context.WithCancel(ctx)
+		wait, stop := context.WithCancel(ctx)
 		l := limiter(t, e, "waits"+name, weir.AllOrNothing, limit)
 		before := commands(t, s, "evalsha")
 		must.Get(l.Wait(wait, weir.K("u")))(t)
