@@ -393,10 +393,12 @@ local function decide(plan, k, op, n, _, flags, part)
   local now, granted, full, blocked, again = part and part.now or raw, n, true, false, false
   local remaining, wait, reset, valid, bound, longest, longest_rest, states
   local patience, start -- the longest wait of an attempt that may wait, and its instant (R18)
+  local full_key, full_units -- the number of the first key with too many units, and these
   if flags > 3 then patience, mode = find_patience(k), 0 end
   repeat
     remaining, wait, reset, valid, bound, longest, longest_rest = 2^53 - 1, 0, 0, 2^53 - 1, 0, 0, 0
     states, again, queue = (stated or may_begin) and {} or nil, false, nil
+    full_key = nil
     for i = 1, count do
       local number = k + (part and part.places[i] or i)
       if current >= 0 then current = number end
@@ -473,8 +475,13 @@ local function decide(plan, k, op, n, _, flags, part)
       if cost ~= 0 and n > 0 then wanted = cost > 0 and cost or 0 end -- R7
       if op == 2 or start then
         local more = mode == 2 and not bucket and math.min(wanted, most) or wanted
-        if units + booked + more > (bucket and bound_units(a, b) or 2^51 - 1) then
-          error(string.format('weir:overflow %d %.0f', number - k, units + booked), 0)
+        local bound_here = bucket and bound_units(a, b) or 2^51 - 1
+        if not full_key and units + booked + more > bound_here then
+          full_key, full_units = number, units + booked
+        end
+        if full_key and i == count then -- no limit behind it can move now to where they have left
+          if current >= 0 then current = full_key end
+          error(string.format('weir:overflow %d %.0f', full_key - k, full_units), 0)
         end
       elseif wanted > room or closed then
         denies = mode ~= 1 or closed or room <= 0
@@ -487,8 +494,8 @@ local function decide(plan, k, op, n, _, flags, part)
       -- The change: units at now (R7). A mark never runs back, and an open window takes all units.
       local more = mode == 2 and not blocked and n or granted
       if cost ~= 0 and more > 0 then more = cost > 0 and cost or 0 end
-      local records = op ~= 1 and more > 0
-      if start then
+      local records = op ~= 1 and more > 0 and not full_key
+      if start and not full_key then
         list = book(h, start, more)
         booked, last = list.booked, now
         latest = find_latest(list)
