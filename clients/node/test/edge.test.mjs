@@ -41,7 +41,7 @@ const limit = 100
 
 // newApps returns an application for each store, and the instants of the requests that passed.
 async function newApps(t, client, weir, windowMs) {
-  const prefix = `edge-${windowMs}`
+  const prefix = `edge-${windowMs}-`
   const stores = {
     'rate-limit-redis': new RedisStore({
       prefix,
@@ -72,8 +72,24 @@ test('200 requests around the end of a window', async (t) => {
   await first.send(limit) // the first burst is slow, until the code is compiled
   const begun = performance.now()
   await first.send(limit)
-  // Each of the two bursts must fit into a part of the window, also on a busy machine.
-  const windowMs = Math.min(Math.max(Math.ceil(5 * (performance.now() - begun)), 1500), 30_000)
+  // Each of the two bursts must fit into a part of the window, also on a busy machine. Where the
+  // machine was busy just then, a longer window is tried.
+  let windowMs = Math.min(Math.max(Math.ceil(5 * (performance.now() - begun)), 1500), 10_000)
+  let counts
+  for (let tries = 0; tries < 4; tries++, windowMs = Math.ceil(windowMs * 1.5)) {
+    counts = await countAround(t, client, weir, windowMs)
+    assert(counts.WeirStore <= limit, JSON.stringify(counts))
+    if (counts['rate-limit-redis'] > 1.9 * limit) break
+  }
+  console.log(
+    `most requests that passed in one window, at a limit of ${limit}: ${JSON.stringify(counts)}`,
+  )
+  assert(counts['rate-limit-redis'] > 1.9 * limit, JSON.stringify(counts))
+})
+
+// countAround sends a burst on each side of the end of a window, and returns the most requests that
+// passed within one window, for each store.
+async function countAround(t, client, weir, windowMs) {
   const { apps, send, left } = await newApps(t, client, weir, windowMs)
   await send(1) // the window of the Redis store begins
   while ((await left()) > windowMs / 2);
@@ -85,10 +101,5 @@ test('200 requests around the end of a window', async (t) => {
     Math.max(
       ...at.map((begin) => at.filter((a) => a >= begin && a < begin + windowMs * 0.9).length),
     )
-  const counts = Object.fromEntries(apps.map(({ name, passed }) => [name, most(passed)]))
-  console.log(
-    `most requests that passed in one window, at a limit of ${limit}: ${JSON.stringify(counts)}`,
-  )
-  assert(counts['rate-limit-redis'] > 1.9 * limit, JSON.stringify(counts))
-  assert(counts.WeirStore <= limit, JSON.stringify(counts))
-})
+  return Object.fromEntries(apps.map(({ name, passed }) => [name, most(passed)]))
+}
