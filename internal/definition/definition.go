@@ -1,5 +1,5 @@
-// Package definition answers questions about the policies of a file that the program and reloads
-// ask: what is closed, what has expired, and what is probably a mistake.
+// Package definition finds closed limits, expired overrides and probable mistakes in a policy of a
+// file. weir validate and reloads report them.
 package definition
 
 import (
