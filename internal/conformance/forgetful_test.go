@@ -20,7 +20,7 @@ func TestForgettingEngine(t *testing.T) {
 // over, though their clocks may be behind.
 func TestForgettingTooEarly(t *testing.T) {
 	for _, layer := range []string{"v", "d"} {
-		if layerReport(t, layer, func() engine.Engine { return spec.NewForgetful(0) }) == "" {
+		if reportOfFault(t, layer, func() engine.Engine { return spec.NewForgetful(0) }) == "" {
 			t.Errorf("layer %s did not see it", layer)
 		}
 	}
