@@ -280,6 +280,7 @@ func TestLintWithoutANetwork(t *testing.T) {
 		{"quick", `[ "$1" = vet ]`, "", "--quick", 0, "== vet ."},
 		{"no network", `[ "$1" = vet ] || { echo "dial tcp: no such host"; exit 1; }`, "", "", 0, "staticcheck is not in the module cache"},
 		{"no network in CI", `[ "$1" = vet ] || { echo "dial tcp: no such host"; exit 1; }`, "true", "", 1, "staticcheck is not in the module cache"},
+		{"alone", `[ "$1 $2 $GOWORK" = "vet ./... off" ]`, "", "--alone", 0, "== vet .\n"},
 		{"a finding", `[ "$3" != ./... ] || { echo "x.go:1: unused"; exit 1; }`, "", "", 1, "x.go:1: unused"},
 		{"vet", `[ "$1" != vet ] || { echo "x.go:1: suspect"; exit 1; }`, "", "", 1, "x.go:1: suspect"},
 		{"no build", `echo "x.go:1: undefined"; exit 1`, "", "", 1, "undefined"},
