@@ -211,7 +211,7 @@ func TestR13FullBucketsAreForgotten(t *testing.T) {
 // TestSharedKeyInABubble: in a bubble the clock stands still while a goroutine waits for a mutex, so no caller
 // may sleep with a lock.
 func TestSharedKeyInABubble(t *testing.T) {
-	for range 300 {
+	for range race.Fewer(300) {
 		synctest.Test(t, func(t *testing.T) {
 			l := mustNew(t, limits(2))
 			var all sync.WaitGroup

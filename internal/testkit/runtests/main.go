@@ -108,6 +108,9 @@ var apart = []string{"bench", "cmd/weir/internal/report/browsertest"}
 // light links each test program without debugging information, in less than half the time.
 const light = "-ldflags=-w"
 
+// withoutMutants leaves a test to `make check` that compiles some hundred packages.
+const withoutMutants = "-skip=^TestEveryMutantCompiles$"
+
 // racedLater are the packages that import sync and that only `make check` runs with the race
 // detector, because their tests cost five times as much under it:
 //   - cmd/weir has flags and commands. The packages of the service are raced by their own tests.
@@ -131,7 +134,7 @@ func stepsOf(tier string) ([]step, error) {
 	case "quick":
 		steps = []step{{[]string{"-short", light}, patterns(all), nil}}
 	case "test":
-		steps = []step{{[]string{"-race", light}, raced, nil}, {[]string{light}, others, nil}}
+		steps = []step{{[]string{"-race", light, withoutMutants}, raced, nil}, {[]string{light}, others, nil}}
 	case "check":
 		const faults = module + "/cmd/weir/internal/faulttest"
 		most := slices.DeleteFunc(slices.Concat(raced, others), func(pkg string) bool { return pkg == faults || pkg == browser })
