@@ -12,23 +12,18 @@ import (
 
 // A stand starts servers with proxies until it is closed. It is safe for concurrent use.
 type stand struct {
-	weir     string // the program
-	dir      string // for the files of servers
-	features map[string]bool
+	weir string // the program
+	dir  string // for the files of servers
 
 	mu      sync.Mutex
 	last    int // the number of the newest server
 	servers map[int]*server
 }
 
-// newStand returns a stand for the program, and looks up its features.
+// newStand returns a stand for the program.
 func newStand(weir string) (s *stand, err error) {
 	s = &stand{weir: weir, servers: map[int]*server{}}
 	if s.dir, err = os.MkdirTemp("", "weir-stand"); err != nil {
-		return nil, err
-	}
-	if s.features, err = featuresOf(weir, s.dir); err != nil {
-		s.close()
 		return nil, err
 	}
 	return s, nil
@@ -48,9 +43,6 @@ func (s *stand) close() {
 // handler returns the handler of the control port.
 func (s *stand) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /features", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, s.features, nil)
-	})
 	mux.HandleFunc("POST /servers", func(w http.ResponseWriter, r *http.Request) {
 		var o options
 		err := read(r, &o)

@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -155,27 +153,4 @@ func (s *server) stop() {
 	}
 	s.command.Process.Kill()
 	s.command.Wait()
-}
-
-// featuresOf reports which of the features that cases may need the program has.
-func featuresOf(weir, dir string) (map[string]bool, error) {
-	help, err := exec.Command(weir, "serve", "--help", "--all").CombinedOutput()
-	if err != nil {
-		return nil, fmt.Errorf("%s serve --help --all: %w\n%s", weir, err, help)
-	}
-	s, err := startServer(weir, dir, 0, options{})
-	if err != nil {
-		return nil, err
-	}
-	defer s.stop()
-	calls, err := http.Get("http://" + s.Direct.HTTP + "/openapi.json")
-	if err != nil {
-		return nil, err
-	}
-	defer calls.Body.Close()
-	text, err := io.ReadAll(calls.Body)
-	return map[string]bool{
-		"inline": strings.Contains(string(help), "--inline-policies"),
-		"wait":   strings.Contains(string(text), `"max_wait_ms"`),
-	}, err
 }

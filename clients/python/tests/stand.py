@@ -22,7 +22,6 @@ class Stand:
 
     def __init__(self):
         self.url = os.environ.get("WEIR_STAND") or self._start()
-        self.features = self._call("GET", "/features")
 
     def _start(self):
         if shutil.which("go") is None:

@@ -73,10 +73,6 @@ class Pages(unittest.TestCase):
     """Each block of Python on the pages runs on a server of its own, and prints what the page
     shows."""
 
-    def setUp(self):
-        if not stand().features.get("inline"):
-            self.skipTest("--inline-policies; build weir from this checkout")
-
     def blocks(self, page, language):
         """Returns the blocks of a page by their names."""
         text = (ROOT / page).read_text(encoding="utf-8")
@@ -100,8 +96,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(set(printed), {"client.py", "model.py"})
         self.assertEqual(self.run_program(programs["client.py"]), printed["client.py"])
         self.assertEqual(self.run_program(programs["model.py"]), printed["model.py"])
-        if stand().features.get("wait"):
-            self.assertEqual(self.run_program(programs["worker.py"]), "")
+        self.assertEqual(self.run_program(programs["worker.py"]), "")
 
     def test_applications_of_the_manual(self):
         programs = self.blocks("docs/python.md", "python")

@@ -15,12 +15,6 @@ from .stand import stand
 from .test_client import PATIENT, refused
 
 
-def need_inline():
-    """Skips a test if this weir has no inline policies."""
-    if not stand().features.get("inline"):
-        raise unittest.SkipTest("--inline-policies; build weir from this checkout")
-
-
 class Storage(unittest.TestCase):
     """A server, and storages on it."""
 
@@ -28,7 +22,6 @@ class Storage(unittest.TestCase):
         need("limits")
         importlib.import_module("weirlimit.storage")  # makes weir:// known
 
-        need_inline()
         server = stand().server(flags=["--inline-policies"])
         server.__enter__()
         self.addCleanup(server.__exit__)

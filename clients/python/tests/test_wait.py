@@ -23,8 +23,6 @@ policies:
 
 class Waits(Case):
     def setUp(self):
-        if not stand().features.get("wait"):
-            self.skipTest("waits; build weir from this checkout")
         server = stand().server(policies=POLICIES)
         server.__enter__()
         self.addCleanup(server.__exit__)
