@@ -3,6 +3,7 @@
 package docs_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -244,7 +245,7 @@ func TestCommandsOfPages(t *testing.T) {
 			command := "export TZ=UTC; " + strings.TrimSpace(b.text)
 			outputs := map[string]string{command: blocks[i+1].text}
 			if page == "docs/replay.md" {
-				outputs[command+" --json"] = blocks[i+2].text
+				outputs[command+" --json"] = compactJSON(t, blocks[i+2].text)
 			}
 			for command, shown := range outputs {
 				if got := shell(t, root, command); got != shown {
@@ -256,4 +257,12 @@ func TestCommandsOfPages(t *testing.T) {
 			t.Errorf("%s has %d commands, want %d", page, commands, want)
 		}
 	}
+}
+
+// compactJSON returns a JSON value in one line, as programs print it. A page breaks it over lines.
+func compactJSON(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	must.Do(t, json.Compact(&b, []byte(text)))
+	return b.String() + "\n"
 }
