@@ -277,7 +277,7 @@ func TestSecretOverSocket(t *testing.T) {
 	})
 }
 
-// replaced replaces text that occurs exactly once in a snippet, as docs/service.md
+// replaced replaces text that occurs exactly once in a snippet, as docs/proxies.md
 // instructs users.
 func replaced(old, new string) func(*testing.T, string) string {
 	return func(t *testing.T, text string) string {
