@@ -41,7 +41,7 @@
 // A memory engine forgets at the end of the process. Redis serves several processes. An
 // embedded database syncs as fast only for large batches, and takes three to ten times the
 // bytes. Of the libraries for logs that bench/disk measures, none groups commits at our rate
-// and separates a torn end from damage (docs/disk-format.md).
+// and separates a torn end from damage.
 package weirdisk
 
 import (

@@ -68,11 +68,11 @@ func everything(t *testing.T) []string {
 func TestDocsListEveryMetric(t *testing.T) {
 	page := must.Get(os.ReadFile("../../../../docs/metrics.md"))(t)
 	listed := map[string]string{}
-	row := regexp.MustCompile("(?m)^\\| `(weir_\\w+)` \\| (\\w+) \\| (.*?) ?\\| .+ \\|$")
+	row := regexp.MustCompile("(?m)^\\| `(weir_\\w+)(?:\\{(\\S+)\\})?` \\| .+ \\|$")
 	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
-		labels := strings.FieldsFunc(m[3], func(r rune) bool { return strings.ContainsRune("`, ", r) })
+		labels := strings.FieldsFunc(m[2], func(r rune) bool { return r == ',' })
 		slices.Sort(labels)
-		listed[m[1]] = m[2] + " " + strings.Join(labels, ",")
+		listed[m[1]] = typeOnPage(m[1]) + " " + strings.Join(labels, ",")
 	}
 	found := map[string]string{}
 	for _, text := range everything(t) {
@@ -90,6 +90,17 @@ func TestDocsListEveryMetric(t *testing.T) {
 			t.Errorf("%s is in docs/metrics.md and nowhere else", name)
 		}
 	}
+}
+
+// typeOnPage returns the type of a metric, by the sentence above the table of the page.
+func typeOnPage(name string) string {
+	switch {
+	case strings.HasSuffix(name, "_total"):
+		return "counter"
+	case strings.HasSuffix(name, "_duration_seconds"):
+		return "histogram"
+	}
+	return "gauge"
 }
 
 var (
