@@ -137,7 +137,7 @@ var kinds = []kind{
 	{"test", regexp.MustCompile(`\b((?:Test|Benchmark|Fuzz|Example)(?:[A-Z]|_[a-z])\w*)`), regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz|Example)\w*)\(`), isGoTest, 5},
 	{"target of the Makefile", regexp.MustCompile(`(?m)(?:^|[;&] )make ([a-z][a-z-]+)`), regexp.MustCompile(`(?m)^([a-z-]+):`), is("Makefile"), 20},
 	{"variable of the environment", regexp.MustCompile(`\b(WEIR_[A-Z_]+|OTEL_[A-Z_]+)\b`), regexp.MustCompile(`\b(WEIR_[A-Z_]+|OTEL_[A-Z_]+)\b`), isNoPage, 10},
-	{"metric", regexp.MustCompile(`^(weir_[a-z_]+)`), regexp.MustCompile("(?m)^\\| `(weir_[a-z_]+)[`{]"), is("docs/metrics.md"), 50},
+	{"metric", regexp.MustCompile(`^(weir_[a-z_]+)`), regexp.MustCompile("(?m)^\\| `(weir_[a-z_]+)`"), is("docs/metrics.md"), 50},
 	{"route", regexp.MustCompile(`(/v1/[a-z]+)`), regexp.MustCompile(`(?m)^\t\{"(/v1/[a-z]+)`), is("cmd/weir/internal/server/httpapi/route.go"), 50},
 	{"member of JSON", regexp.MustCompile(`"([a-z]+(?:_[a-z]+)*)":`), regexp.MustCompile(`"([a-z]+(?:_[a-z]+)*)[",:]`), isNoPage, 100},
 	{"command", regexp.MustCompile(`\b(WEIR\.[A-Z]+)\b`), regexp.MustCompile(`"(WEIR\.[A-Z]+)"`), func(path string) bool {
