@@ -132,4 +132,4 @@ advice: ## Compare the advice of weir suggest with that of an expert on SHAPES (
 
 bench: ## Measure Weir and its peers: bench/results.csv and its page, RESULTS.md; then print the README's figures that differ (45 minutes).
 	cd bench && $(GO) run ./all
-	$(GO) test ./cmd/weir/internal/docstest -count 1 -run Comparison
+	$(GO) test ./bench/all -count 1 -run Comparison

@@ -63,7 +63,7 @@ var layers = []layer{
 		[]string{".", "engine", "internal/answer", "internal/clientaddr", "internal/definition", "internal/filewatch", "internal/isnil", "internal/keyenc", "internal/misuse", "internal/nearest", "internal/policyfile", "policy", "row"}, "the policies of a file at work, the same for every front and for library users"},
 	{[]string{"weirgrpc", "weirhttp"},
 		[]string{".", "engine", "internal/answer", "internal/clientaddr", "internal/fields", "internal/keyby", "internal/option", "internal/outagelog", "internal/problemdoc", "internal/shorten"}, "gRPC and net/http around a Limiter; they work without files and without our service"},
-	{[]string{"internal/testkit/assert", "internal/testkit/httpapitest", "internal/testkit/jsontest", "internal/testkit/listentest", "internal/testkit/memstats", "internal/testkit/must", "internal/testkit/mutants", "internal/testkit/needs", "internal/testkit/race", "internal/testkit/txtar"},
+	{[]string{"internal/testkit/assert", "internal/testkit/httpapitest", "internal/testkit/jsontest", "internal/testkit/listentest", "internal/testkit/markdown", "internal/testkit/memstats", "internal/testkit/must", "internal/testkit/mutants", "internal/testkit/needs", "internal/testkit/race", "internal/testkit/txtar"},
 		nil, "helpers of tests; a reference must not share code with its subject"},
 	{[]string{"internal/testkit/program", "internal/testkit/redistest", "internal/testkit/runtests"},
 		[]string{"engine", "internal/testkit/needs", "weirredis", "weirtest"}, "programs and servers for tests"},
@@ -96,7 +96,7 @@ var layers = []layer{
 	{[]string{"cmd/weir/internal/store"},
 		[]string{".", "engine", "cmd/weir/internal/redact", "internal/nearest", "weirdisk", "weirredis", "weirredis/rueidisconn"}, "a store from the word or URL that an operator writes"},
 	{[]string{"cmd/weir"}, []string{"..."}, "flags in, exit code out"},
-	{[]string{"clients/...", "deploy", "scripts", "examples/...", "cmd/weir/internal/docstest", "cmd/weir/internal/faulttest", "cmd/weir/internal/integrations/prometheus"},
+	{[]string{"clients/...", "deploy", "scripts", "examples/...", "cmd/weir/internal/docsrun", "cmd/weir/internal/docstest", "cmd/weir/internal/faulttest", "cmd/weir/internal/integrations/prometheus"},
 		[]string{"..."}, "tests, and programs for readers; no package imports them"},
 }
 

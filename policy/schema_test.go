@@ -25,7 +25,7 @@ type schema struct {
 }
 
 // TestSchemaHasTheWords: weir.schema.json describes each word that Parse reads, with the same
-// values and the same forms. Package docstest compares its verdicts on files with those of
+// values and the same forms. A test of cmd/weir compares its verdicts on files with those of
 // Parse.
 func TestSchemaHasTheWords(t *testing.T) {
 	var file schema

@@ -177,7 +177,7 @@ func modules(root string) (dirs []string, err error) {
 
 // slowest are the packages that begin first, so that none of them runs alone at the end.
 var slowest = []string{
-	"cmd/weir", "weirredis", "weirdisk", "cmd/weir/internal/docstest", "cmd/weir/internal/report/browsertest",
+	"cmd/weir", "weirredis", "weirdisk", "cmd/weir/internal/docsrun", "cmd/weir/internal/report/browsertest",
 	"cmd/weir/internal/faulttest", "cmd/weir/internal/server", "cmd/weir/internal/logs/replay", "cmd/weir/internal/integrations",
 }
 

@@ -155,10 +155,10 @@ func TestNothingIsLeftOut(t *testing.T) {
 			t.Errorf("%s is not among the packages without the race detector", dir)
 		}
 	}
-	for i, dir := range append(slowest, ".", "internal/keytable", "cmd/weir/internal/server", "cmd/weir/internal/docstest") {
+	for i, dir := range append(slowest, ".", "internal/keytable", "cmd/weir/internal/server", "cmd/weir/internal/docsrun") {
 		pkg := strings.TrimSuffix("github.com/weirlimit/weir/"+dir, "/.")
 		inRaced, inOthers := slices.Contains(raced, pkg), slices.Contains(others, pkg)
-		if inRaced == inOthers || i > len(slowest) && inRaced != (dir != "cmd/weir/internal/docstest") {
+		if inRaced == inOthers || i > len(slowest) && inRaced != (dir != "cmd/weir/internal/docsrun") {
 			t.Errorf("%s: with the race detector %v, without %v", dir, inRaced, inOthers)
 		}
 	}

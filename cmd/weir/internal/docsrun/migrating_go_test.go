@@ -1,6 +1,6 @@
 //go:build unix
 
-package docs_test
+package docsrun_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/markdown"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -24,9 +25,9 @@ import (
 // TestMigratingGoIsThisFile: the Go code of docs/migrating.md is that of this file, and the
 // old Go code that of bench/scoreboard.
 func TestMigratingGoIsThisFile(t *testing.T) {
-	for language, path := range map[string]string{"go": "cmd/weir/internal/docstest/migrating_go_test.go", "golang": "bench/scoreboard/migrating_test.go"} {
+	for language, path := range map[string]string{"go": "cmd/weir/internal/docsrun/migrating_go_test.go", "golang": "bench/scoreboard/migrating_test.go"} {
 		file := lines(read(t, filepath.FromSlash(path)))
-		blocks := snippets(t, migratingPage, language)
+		blocks := markdown.Texts(read(t, migratingPage), language)
 		if len(blocks) == 0 {
 			t.Errorf("%s has no blocks of %s", migratingPage, language)
 		}

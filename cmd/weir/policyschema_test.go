@@ -1,9 +1,8 @@
-package docs_test
+package main
 
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,17 +20,15 @@ import (
 )
 
 // policies is the directory of package policy, with its schema and the files of its tests.
-var policies = filepath.Join("../../../..", "policy")
-
-var rewriteSchemaVerdicts = flag.Bool("rewrite", false, "write testdata/schema.golden of package policy instead of comparing with it")
+const policies = "../../policy"
 
 // TestSchemaAgreesWithParse: the schema accepts all that Parse accepts, and rejects most that Parse
 // rejects; the golden file lists both verdicts. Files that are no YAML for Parse are left
 // out, because a schema sees only parsed values.
 func TestSchemaAgreesWithParse(t *testing.T) {
-	schema := compiledSchema(t)
+	schema := policySchema(t)
 	good := policyFiles(t, "testdata/good.txtar")
-	good["demo"] = readPolicies(t, "../cmd/weir/demo.yaml")
+	good["demo"] = must.Get(os.ReadFile("demo.yaml"))(t)
 	for name, src := range good {
 		value, err := yamlValue(src)
 		if err != nil {
@@ -56,7 +53,7 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 	slices.Sort(verdicts)
 	const golden = "testdata/schema.golden"
 	got := strings.Join(verdicts, "")
-	if *rewriteSchemaVerdicts {
+	if *rewrite {
 		must.Do(t, os.WriteFile(filepath.Join(policies, golden), []byte(got), 0o644))
 	} else if want := string(readPolicies(t, golden)); got != want {
 		for _, line := range verdicts {
@@ -73,7 +70,7 @@ func FuzzSchema(f *testing.F) {
 	for _, src := range policyFiles(f, "testdata/*.txtar") {
 		f.Add(src)
 	}
-	schema := compiledSchema(f)
+	schema := policySchema(f)
 	f.Fuzz(func(t *testing.T, src []byte) {
 		if _, err := policy.Parse("fuzz.yaml", src); err != nil {
 			return
@@ -117,7 +114,7 @@ func policyFiles(t testing.TB, pattern string) map[string][]byte {
 	return found
 }
 
-func compiledSchema(t testing.TB) *validator.Schema {
+func policySchema(t testing.TB) *validator.Schema {
 	t.Helper()
 	document := must.Get(validator.UnmarshalJSON(bytes.NewReader(readPolicies(t, "weir.schema.json"))))(t)
 	c := validator.NewCompiler()
@@ -131,21 +128,21 @@ func yamlValue(src []byte) (any, error) {
 	if err != nil {
 		return nil, errors.New(err.Problem)
 	}
-	return asJSON(&doc.Root), nil
+	return jsonValueOf(&doc.Root), nil
 }
 
-func asJSON(n *yamlnode.Node) any {
+func jsonValueOf(n *yamlnode.Node) any {
 	switch n.Type() {
 	case "map":
 		m := map[string]any{}
 		for key, value := range n.Pairs() {
-			m[key.Text] = asJSON(value)
+			m[key.Text] = jsonValueOf(value)
 		}
 		return m
 	case "list":
 		list := []any{}
 		for item := range n.Items() {
-			list = append(list, asJSON(item))
+			list = append(list, jsonValueOf(item))
 		}
 		return list
 	case "integer", "number":

@@ -1,6 +1,6 @@
 //go:build unix
 
-package docs_test
+package docsrun_test
 
 import (
 	"bytes"
@@ -15,18 +15,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/markdown"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/program"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
-
-// TestReadmeIsShort keeps the README to what a newcomer reads.
-func TestReadmeIsShort(t *testing.T) {
-	if n := strings.Count(read(t, "README.md"), "\n"); n > 150 {
-		t.Errorf("README.md has %d lines, more than 150; move details to docs/", n)
-	}
-}
 
 // TestReadmeQuickStart runs `make run` and the README's request three times, unchanged
 // except for the port: 7070 may be in use here.
@@ -59,7 +53,7 @@ func TestReadmeQuickStart(t *testing.T) {
 // answer. Only the waits may differ.
 func checkShownAnswer(t *testing.T, real string) {
 	t.Helper()
-	blocks := snippets(t, "README.md", "json")
+	blocks := markdown.Texts(read(t, "README.md"), "json")
 	if len(blocks) != 1 {
 		t.Fatalf("the README has %d JSON answers, want 1", len(blocks))
 	}
@@ -85,7 +79,7 @@ func checkShownAnswer(t *testing.T, real string) {
 func command(t *testing.T, page, words string) string {
 	t.Helper()
 	var found []string
-	for _, c := range snippets(t, page, "sh") {
+	for _, c := range markdown.Texts(read(t, page), "sh") {
 		if strings.Contains(c, words) {
 			found = append(found, c)
 		}
@@ -233,19 +227,19 @@ func TestCommandsOfPages(t *testing.T) {
 	needs.Time(t)
 	for page, want := range map[string]int{"docs/choosing.md": 5, "docs/replay.md": 1} {
 		t.Setenv("DIR", t.TempDir())
-		blocks, commands := blocksOfPage(read(t, page)), 0
+		blocks, commands := markdown.Blocks(read(t, page)), 0
 		for i, b := range blocks {
-			if b.language != "sh" {
+			if b.Language != "sh" {
 				continue
 			}
 			commands++
-			if i+1 == len(blocks) || blocks[i+1].language == "sh" {
-				t.Fatalf("%s: no output behind %s", page, b.text)
+			if i+1 == len(blocks) || blocks[i+1].Language == "sh" {
+				t.Fatalf("%s: no output behind %s", page, b.Text)
 			}
-			command := "export TZ=UTC; " + strings.TrimSpace(b.text)
-			outputs := map[string]string{command: blocks[i+1].text}
+			command := "export TZ=UTC; " + strings.TrimSpace(b.Text)
+			outputs := map[string]string{command: blocks[i+1].Text}
 			if page == "docs/replay.md" {
-				outputs[command+" --json"] = compactJSON(t, blocks[i+2].text)
+				outputs[command+" --json"] = compactJSON(t, blocks[i+2].Text)
 			}
 			for command, shown := range outputs {
 				if got := shell(t, root, command); got != shown {
@@ -265,4 +259,24 @@ func compactJSON(t *testing.T, text string) string {
 	var b bytes.Buffer
 	must.Do(t, json.Compact(&b, []byte(text)))
 	return b.String() + "\n"
+}
+
+// TestClusterReport: `weir validate --cluster` prints the lines of docs/redis.md.
+func TestClusterReport(t *testing.T) {
+	printed := shell(t, "testdata/cluster", program.Path(t)+" validate --cluster weir.yaml")
+	found := 0
+	for _, b := range markdown.Blocks(read(t, "docs/redis.md")) {
+		if !strings.HasPrefix(b.Text, "weir.yaml: ok") {
+			continue
+		}
+		found++
+		for line := range strings.Lines(b.Text) {
+			if strings.TrimSpace(line) != "…" && !strings.Contains(printed, line) {
+				t.Errorf("redis.md shows %q, and the command prints\n%s", line, printed)
+			}
+		}
+	}
+	if found != 1 {
+		t.Errorf("redis.md shows %d outputs of weir validate --cluster, want one", found)
+	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package docs_test
+package docsrun_test
 
 import (
 	"bytes"
@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/markdown"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/program"
@@ -42,11 +43,7 @@ func sectionBlocks(t *testing.T, section, language string, want int) (blocks []s
 	t.Helper()
 	_, text, _ := strings.Cut(read(t, migratingPage), "\n## "+section+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
-	for _, b := range blocksOfPage(text) {
-		if b.language == language {
-			blocks = append(blocks, b.text)
-		}
-	}
+	blocks = markdown.Texts(text, language)
 	if len(blocks) != want {
 		t.Fatalf("section %q of %s has %d blocks of %s, want %d", section, migratingPage, len(blocks), language, want)
 	}
@@ -373,11 +370,6 @@ func (n *node) run(t *testing.T, module, weir string, calls []call, mode string)
 		t.Fatalf("%d results of %d calls, %v\n%s\n%s", len(results), len(calls), err, module, out)
 	}
 	return results
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	must.Do(t, os.WriteFile(path, []byte(text), 0o666))
 }
 
 // TestMigratingScripts runs the scripts of the page on a real server in virtual time.
