@@ -16,9 +16,19 @@ import (
 // TestChangesNameOldAndNew: the archive testdata/changes.txtar has two files and their changes.
 func TestChangesNameOldAndNew(t *testing.T) {
 	const path = "testdata/changes.txtar"
-	archive := txtar.Parse(must.Get(os.ReadFile(path))(t))
-	before := must.Get(Parse("before.yaml", archive.Files[0].Data))(t)
-	after := must.Get(Parse("after.yaml", archive.Files[1].Data))(t)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := txtar.Parse(content)
+	before, err := Parse("before.yaml", archive.Files[0].Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := Parse("after.yaml", archive.Files[1].Data)
+	if err != nil {
+		t.Fatal(err)
+	}
 	got, golden := strings.Join(Changes(before, after), "\n")+"\n", &archive.Files[2]
 	if *rewrite {
 		golden.Data = []byte(got)
@@ -33,7 +43,11 @@ func TestChangesOfLongValues(t *testing.T) {
 	parse := func(value string) *File {
 		t.Helper()
 		const file = `{version: 1, policies: {a: {limit: 1 per minute per user, overrides: [{for: {user: %q}, limit: 2 per minute, until: forever, why: x}]}}}`
-		return must.Get(Parse("weir.yaml", fmt.Appendf(nil, file, value)))(t)
+		got, err := Parse("weir.yaml", fmt.Appendf(nil, file, value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
 	}
 	long := strings.Repeat("x", 100)
 	changes := Changes(parse(long+"a"), parse(long+"b"))
@@ -74,7 +88,13 @@ var notCompared = map[string]string{
 // TestEveryMemberHasWords: a change of any member of a policy is named, also of those that are
 // added to the types later.
 func TestEveryMemberHasWords(t *testing.T) {
-	parse := func() *File { return must.Get(Parse("weir.yaml", []byte(everyMember)))(t) }
+	parse := func() *File {
+		file, err := Parse("weir.yaml", []byte(everyMember))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
 	worded := map[string]bool{} // by the names of members; of the kinds of limits, one is enough
 	mutants := 0
 	for {

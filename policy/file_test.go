@@ -20,7 +20,11 @@ import (
 // demonstration returns the text of the policies of weir serve without a file.
 func demonstration(t *testing.T) []byte {
 	t.Helper()
-	return must.Get(os.ReadFile("../cmd/weir/demo.yaml"))(t)
+	content, err := os.ReadFile("../cmd/weir/demo.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
 }
 
 // TestLoadNamesThePath: the name in messages is the path, and the cause of an error is kept.
@@ -49,7 +53,8 @@ func TestLoadNamesThePath(t *testing.T) {
 	if want := missing + ": the file cannot be read: no such file or directory; check the path and the permissions"; !errors.Is(err, fs.ErrNotExist) || err.Error() != want {
 		t.Errorf("Load of no file:\ngot  %v\nwant %v", err, want)
 	}
-	assert.Err(Load(dir))(t, nil, "is a directory")
+	_, err = Load(dir)
+	assert.Error(t, err, nil, "is a directory")
 }
 
 // TestSizeIsBounded: a file of MaxBytes is read, one byte more is not, and an endless one
@@ -57,7 +62,9 @@ func TestLoadNamesThePath(t *testing.T) {
 func TestSizeIsBounded(t *testing.T) {
 	demoSource := demonstration(t)
 	largest := append(bytes.Clone(demoSource), bytes.Repeat([]byte("#"), policyfile.MaxBytes-len(demoSource))...)
-	must.Get(Parse("f", largest))(t)
+	if _, err := Parse("f", largest); err != nil {
+		t.Fatal(err)
+	}
 	_, err := Parse("f", append(largest, '\n'))
 	assert.Equal(t, fmt.Sprint(err), "f: the file is larger than 256 KiB; split it, and run one weir for each part", "a file of a byte more")
 	if _, err := os.Stat("/dev/zero"); err != nil {

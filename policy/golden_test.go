@@ -217,7 +217,11 @@ func TestLimitLines(t *testing.T) {
 
 func readFile(t testing.TB, file string) []byte {
 	t.Helper()
-	return must.Get(os.ReadFile(file))(t)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
 }
 
 // fixture is a policy file of an archive.

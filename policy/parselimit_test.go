@@ -9,7 +9,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestParseLimitReturnsWhatConstructorsReturn: a line of a policy file is the same weir.Limit as
@@ -73,7 +72,10 @@ func TestTwoParsedLimitsStandInOnePolicy(t *testing.T) {
 		}
 		limits = append(limits, l)
 	}
-	limiter := must.Get(weir.New(weir.Policy{Name: "push", Limits: limits}))(t)
+	limiter, err := weir.New(weir.Policy{Name: "push", Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
 	assert.Equal(t, fmt.Sprint(limiter.Compiled().LimitNames()), "[minute-user day at-once]", "names")
 }
 

@@ -109,7 +109,8 @@ func TestDurationsAreReadBack(t *testing.T) {
 		if got, ok := parseLength(bad); ok {
 			t.Errorf("parseLength(%q): got %v, want none", bad, got)
 		}
-		assert.Err(parseLimit("1 per day, "+bad+" apart"))(t, nil)
+		_, err := parseLimit("1 per day, " + bad + " apart")
+		assert.Error(t, err, nil)
 	}
 	if got, ok := parseLength("9999999999999d"); !ok || got <= weir.MaxWindow {
 		t.Errorf("parseLength of more than a time.Duration: got %v, %v; want the longest", got, ok)

@@ -8,14 +8,18 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestZonesAreThoseOfTheGoDistribution: the list of zones is that of the Go distribution's data.
 func TestZonesAreThoseOfTheGoDistribution(t *testing.T) {
-	root := must.Get(exec.Command("go", "env", "GOROOT").Output())(t)
-	data := must.Get(zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip")))(t)
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer data.Close()
 	var names []string
 	for _, f := range data.File {

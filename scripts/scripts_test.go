@@ -79,7 +79,10 @@ func TestPinImages(t *testing.T) {
 		before := "# FROM a comment\nFROM " + from + " AS build\nRUN make\n\nFROM scratch\nCOPY --from=build /weir /weir\n"
 		must.Do(t, os.WriteFile(file, []byte(before), 0o600))
 		code, printed := run(t, `[ "$3 $4" = "digest golang:1.26-bookworm" ] && echo `+digest, "pin-images", file)
-		after := must.Get(os.ReadFile(file))(t)
+		after, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
 		want := strings.Replace(before, from, "golang:1.26-bookworm@"+digest, 1)
 		if code != 0 || string(after) != want {
 			t.Errorf("from %s: exit code %d, it printed %sthe file is now\n%s\nwant\n%s", from, code, printed, after, want)
@@ -124,8 +127,15 @@ esac`
 func module(t *testing.T, script string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	text := must.Get(os.ReadFile(script))(t)
-	for _, f := range txtar.Parse(must.Get(os.ReadFile("testdata/module.txtar"))(t)).Files {
+	text, err := os.ReadFile(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile("testdata/module.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range txtar.Parse(content).Files {
 		edit(t, filepath.Join(dir, f.Name), string(f.Data))
 	}
 	edit(t, filepath.Join(dir, "scripts", "x"), string(text))
@@ -361,7 +371,13 @@ echo 'echo Valkey server v=8.1.9 sha=0' >"$tree/usr/bin/valkey-server"
 // TestNightlyTargetsAreListed: each job of the nightly workflow runs targets of the Makefile,
 // and docs/testing.md lists them with a time.
 func TestNightlyTargetsAreListed(t *testing.T) {
-	read := func(name string) string { return string(must.Get(os.ReadFile(filepath.Join("..", name)))(t)) }
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
 	makefile, page := read("Makefile"), read("docs/testing.md")
 	jobs := regexp.MustCompile(`command: make (?:tools )?([a-z-]+)`).FindAllStringSubmatch(read(".github/workflows/nightly.yml"), -1)
 	for _, job := range jobs {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 var instant = time.Date(2026, 11, 20, 14, 7, 31, 5_000, time.FixedZone("CET", 3600))
@@ -24,10 +23,13 @@ var instant = time.Date(2026, 11, 20, 14, 7, 31, 5_000, time.FixedZone("CET", 36
 // slack is an answer about two limits, one of them shared by all callers.
 func slack(t *testing.T, d weir.Decision) *Answer {
 	t.Helper()
-	plan := must.Get(weir.Policy{Name: "slack-alerts", Limits: []weir.Limit{
+	plan, err := weir.Policy{Name: "slack-alerts", Limits: []weir.Limit{
 		{Name: "channel", Max: 100, Window: 30 * time.Minute},
 		{Name: "category", Max: 10, Window: 30 * time.Minute, MinInterval: 3 * time.Second, By: []string{"category"}},
-	}}.Compile())(t)
+	}}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
 	d.At = instant
 	return &Answer{Compiled: plan, Key: weir.K("errors"), N: 1, Decision: d, States: []weir.LimitState{
 		{Name: "channel", Max: 100, Window: 30 * time.Minute, Used: 63, Remaining: 37,
@@ -157,7 +159,10 @@ func FuzzAppendString(f *testing.F) {
 				t.Errorf("%q: %U stands for itself in %s", s, r, b)
 			}
 		}
-		ref := must.Get(json.Marshal(s))(t)
+		ref, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var got, want any
 		decode(t, b, &got)
 		decode(t, ref, &want)
@@ -219,7 +224,10 @@ func TestPrintable(t *testing.T) {
 func FuzzPrintable(f *testing.F) {
 	f.Add("a\x1b\u202e\U000e0041\xff\u2028")
 	f.Fuzz(func(t *testing.T, s string) {
-		plain := must.Get(json.Marshal(map[string]string{s: s}))(t)
+		plain, err := json.Marshal(map[string]string{s: s})
+		if err != nil {
+			t.Fatal(err)
+		}
 		var before, after map[string]string
 		json.Unmarshal(plain, &before)
 		made := Printable(bytes.Clone(plain))
@@ -308,12 +316,20 @@ func readBack(t *testing.T, shown string) time.Duration {
 	t.Helper()
 	var total time.Duration
 	if days, rest, ok := strings.Cut(shown, "d"); ok {
-		total, shown = 24*must.Get(time.ParseDuration(days+"h"))(t), rest
+		duration, err := time.ParseDuration(days + "h")
+		if err != nil {
+			t.Fatal(err)
+		}
+		total, shown = 24*duration, rest
 	}
 	if shown == "" {
 		return total
 	}
-	return total + must.Get(time.ParseDuration(shown))(t)
+	duration, err := time.ParseDuration(shown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return total + duration
 }
 
 func TestShown(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 const (
@@ -87,7 +86,10 @@ func TestWhyShowsHostileKeys(t *testing.T) {
 }
 
 func BenchmarkAppendJSON(b *testing.B) {
-	plan := must.Get(weir.Policy{Name: "push", Limits: []weir.Limit{{Name: "push", Max: 10, Window: minute, By: []string{"teacher"}}}}.Compile())(b)
+	plan, err := weir.Policy{Name: "push", Limits: []weir.Limit{{Name: "push", Max: 10, Window: minute, By: []string{"teacher"}}}}.Compile()
+	if err != nil {
+		b.Fatal(err)
+	}
 	a := Answer{Compiled: plan, Key: weir.K("42"), N: 1,
 		Decision: weir.Decision{Limit: "push", RetryAfter: second, At: instant},
 		States:   []weir.LimitState{{Name: "push", Max: 10, Window: minute, Used: 10, RetryAfter: second}}}

@@ -25,7 +25,11 @@ func TestWhy(t *testing.T) {
 	const path = "testdata/why.txt"
 	var written strings.Builder
 	var rule *enforce.Rule
-	for line := range strings.Lines(string(must.Get(os.ReadFile(path))(t))) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
 		call, want, decides := strings.Cut(strings.TrimSuffix(line, "\n"), " -> ")
 		if decides {
 			got := ""
@@ -44,7 +48,11 @@ func TestWhy(t *testing.T) {
 			}
 		} else if strings.Contains(line, ": {") {
 			set := enforce.Set{Engine: weir.NewMemory()}
-			must.Do(t, set.Reload(must.Get(policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  "+line)))(t), nil))
+			file, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  "+line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			must.Do(t, set.Reload(file, nil))
 			rule = set.Version().Rules[0]
 		}
 		written.WriteString(line)
@@ -58,8 +66,14 @@ func TestWhy(t *testing.T) {
 // attempt that may wait.
 func decided(t *testing.T, rule *enforce.Rule, words []string) answer.Answer {
 	t.Helper()
-	at := must.Get(time.ParseDuration(words[0][1:]))(t)
-	n := must.Get(strconv.ParseInt(words[len(words)-1], 10, 64))(t)
+	at, err := time.ParseDuration(words[0][1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.ParseInt(words[len(words)-1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
 	r := enforce.Request{N: n, At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(at), States: make([]weir.LimitState, len(rule.Limits))}
 	if len(words) > 2 {
 		r.Op = map[string]engine.Op{"peek": engine.Peek, "record": engine.Record}[words[1]]
@@ -70,7 +84,10 @@ func decided(t *testing.T, rule *enforce.Rule, words []string) answer.Answer {
 	if len(rule.Dimensions()) > 0 {
 		r.Key = weir.K("42")
 	}
-	o := must.Get(rule.Decide(context.Background(), &r))(t)
+	o, err := rule.Decide(context.Background(), &r)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return answer.Answer{Compiled: o.Limiter.Compiled(), Key: r.Key, Op: r.Op, N: r.N, Decision: o.Decision, States: r.States, Units: o.Units, Blocked: o.Applied.Blocked}
 }
 

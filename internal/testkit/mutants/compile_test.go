@@ -25,10 +25,17 @@ import (
 func TestEveryMutantCompiles(t *testing.T) {
 	needs.Time(t)
 	t.Parallel()
-	root := must.Get(filepath.Abs("../../.."))(t)
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	checked := newChecker(t, root)
 	list := filepath.Join(root, "internal/testkit/mutants/list.go")
-	text := string(must.Get(os.ReadFile(list))(t))
+	content, err := os.ReadFile(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(content)
 	must.Do(t, checked.check(list, text))
 	for _, wrong := range []string{
 		strings.ReplaceAll(text, "os.ReadFile(", "readFile("),
@@ -39,7 +46,11 @@ func TestEveryMutantCompiles(t *testing.T) {
 		}
 	}
 	for _, s := range []*suite{&memory, &batches, &library, &redis} {
-		for _, m := range must.Get(s.mutants())(t) {
+		got, err := s.mutants()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range got {
 			path := filepath.Join(root, s.dir, m.file)
 			if filepath.Ext(path) != ".go" {
 				continue
@@ -75,7 +86,10 @@ func newChecker(t *testing.T, root string) *checker {
 	list := exec.Command("go", "list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles",
 		"./...", "./cmd/weir/...", "./weirredis/goredisconn", "./weirredis/rueidisconn")
 	list.Dir, list.Stderr = root, os.Stderr
-	output := must.Get(list.Output())(t)
+	output, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
 	exports := map[string]string{}
 	c := &checker{files: token.NewFileSet(), parsed: map[string]*ast.File{}, packages: map[string]goPackage{}}
 	for from := json.NewDecoder(strings.NewReader(string(output))); from.More(); {

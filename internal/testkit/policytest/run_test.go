@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -15,7 +14,10 @@ import (
 var source string
 
 func TestPasses(t *testing.T) {
-	f := must.Get(policy.Parse("weir.yaml", []byte(source)))(t)
+	f, err := policy.Parse("weir.yaml", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range f.Tests {
 		if failed, err := Run(test); err != nil || failed != nil {
 			t.Errorf("%s: %+v, %v", test.Name, failed, err)
@@ -45,8 +47,14 @@ func TestFails(t *testing.T) {
 		{warned, "{times: 5, warning: false}", "at 0s, time 4 of 5: warning true, want false"},
 	} {
 		text := policies + "tests:\n  it:\n" + c.test + "    steps:\n      - " + c.step + " # here\n"
-		f := must.Get(policy.Parse("weir.yaml", []byte(text)))(t)
-		failed := must.Get(Run(f.Tests[0]))(t)
+		f, err := policy.Parse("weir.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed, err := Run(f.Tests[0])
+		if err != nil {
+			t.Fatal(err)
+		}
 		if failed == nil || !strings.Contains(failed.Problem, c.want) {
 			t.Errorf("%s: %+v, want it to hold %q", c.step, failed, c.want)
 		} else if lines := strings.Split(text, "\n"); !strings.Contains(lines[failed.Line-1], "# here") {

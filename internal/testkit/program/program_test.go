@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -16,7 +15,10 @@ import (
 // linked again while it is up to date.
 func TestPathIsTheProgramOfMakeBuild(t *testing.T) {
 	path := Path(t)
-	info := must.Get(buildinfo.ReadFile(path))(t)
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	flags := map[string]string{}
 	for _, s := range info.Settings {
 		flags[s.Key] = s.Value
@@ -24,8 +26,13 @@ func TestPathIsTheProgramOfMakeBuild(t *testing.T) {
 	if info.Path != "github.com/weirlimit/weir/cmd/weir" || flags["-trimpath"] != "true" || flags["CGO_ENABLED"] != "0" {
 		t.Errorf("%s of %s was built with %v", path, info.Path, flags)
 	}
-	first := must.Get(os.Stat(path))(t)
-	must.Get(build())(t)
+	first, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := build(); err != nil {
+		t.Fatal(err)
+	}
 	if again, err := os.Stat(path); err != nil || !os.SameFile(first, again) {
 		t.Errorf("a second build replaced the program: %v", err)
 	}
@@ -39,7 +46,10 @@ func TestSourcesAreInputsOfTheTest(t *testing.T) {
 	if out, err := exec.Command(os.Args[0], "-test.run=^TestPathIsTheProgramOfMakeBuild$", "-test.testlogfile="+log).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	inputs := must.Get(os.ReadFile(log))(t)
+	inputs, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"cmd/weir/main.go", "cmd/weir/help/weir.txt", "internal/window/history.go"} {
 		if !strings.Contains(string(inputs), "/"+name+"\n") {
 			t.Errorf("%s is no input", name)

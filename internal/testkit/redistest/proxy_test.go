@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/listentest"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // dial connects to the proxy. Each operation has the timeout patience.
 func dial(t *testing.T, p *Proxy) net.Conn {
 	t.Helper()
-	c := must.Get(net.Dial("tcp", p.Addr))(t)
+	c, err := net.Dial("tcp", p.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(patience))
 	return c

@@ -19,7 +19,11 @@ func unpack(t *testing.T, archives ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, archive := range archives {
-		for _, f := range txtar.Parse(must.Get(os.ReadFile(filepath.Join("testdata", archive)))(t)).Files {
+		text, err := os.ReadFile(filepath.Join("testdata", archive))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range txtar.Parse(text).Files {
 			path := filepath.Join(dir, f.Name)
 			must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
 			must.Do(t, os.WriteFile(path, f.Data, 0o600))
@@ -115,8 +119,14 @@ func TestGoItselfFails(t *testing.T) {
 // every package of them, those of make check all but one. The race detector runs where memory is shared.
 func TestNothingIsLeftOut(t *testing.T) {
 	t.Chdir("../../..")
-	all := must.Get(modules("."))(t)
-	work := must.Get(exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output())(t)
+	all, err := modules(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, dir := range all {
 		if full, _ := filepath.Abs(dir); !slices.Contains(strings.Fields(string(work)), full) {
 			t.Errorf("go.work leaves out the module %s", dir)
@@ -127,14 +137,23 @@ func TestNothingIsLeftOut(t *testing.T) {
 			t.Errorf("no module %s in %q", dir, all)
 		}
 	}
-	everything := must.Get(exec.Command("go", append([]string{"list"}, patterns(all)...)...).Output())(t)
+	everything, err := exec.Command("go", append([]string{"list"}, patterns(all)...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tier := range tiers {
-		steps := must.Get(stepsOf(tier))(t)
+		steps, err := stepsOf(tier)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var covered []string
 		for _, s := range steps {
 			covered = append(covered, s.packages...)
 		}
-		listed := must.Get(exec.Command("go", append([]string{"list"}, covered...)...).Output())(t)
+		listed, err := exec.Command("go", append([]string{"list"}, covered...)...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
 		for pkg := range strings.FieldsSeq(string(everything)) {
 			if leftOut := tier == "check" && pkg == browser; slices.Contains(strings.Fields(string(listed)), pkg) == leftOut {
 				t.Errorf("%s leaves out %s: %v", tier, pkg, !leftOut)
