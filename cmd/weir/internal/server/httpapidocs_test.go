@@ -19,11 +19,10 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the answers in docs/http-api.md and docs/waiting.md")
+var rewrite = flag.Bool("rewrite", false, "rewrite the answers in docs/http-api.md")
 
 const (
 	httpAPIPage = "../../../../docs/http-api.md"
-	waitingPage = "../../../../docs/waiting.md"
 	elided      = "…"
 )
 
@@ -36,18 +35,10 @@ var (
 // answers. Each answer must also match openapi.json, and each call of openapi.json must be
 // in an example that succeeds. go test ./cmd/weir/internal/server -run HTTPAPIPage -rewrite writes
 // the answers.
+//
+// The policies are those of the first block of YAML.
 func TestHTTPAPIPage(t *testing.T) {
-	runPage(t, httpAPIPage, (*openAPIDocument).wantAllCalled)
-}
-
-// TestHTTPAPIPageOfWaits runs the examples of docs/waiting.md in the same way.
-func TestHTTPAPIPageOfWaits(t *testing.T) { runPage(t, waitingPage, nil) }
-
-// runPage runs the examples of a page with the policies of its first block of YAML, and passes the
-// document with their calls to a check, unless that is nil.
-func runPage(t *testing.T, path string, check func(*openAPIDocument)) {
-	t.Helper()
-	page := must.Get(os.ReadFile(path))(t)
+	page := must.Get(os.ReadFile(httpAPIPage))(t)
 	_, rest, _ := strings.Cut(string(page), "```yaml\n")
 	policies, _, _ := strings.Cut(rest, "```\n")
 	synctest.Test(t, func(t *testing.T) {
@@ -80,11 +71,9 @@ func runPage(t *testing.T, path string, check func(*openAPIDocument)) {
 			}
 			return fmt.Sprintf("```http%s\n%s %s\n%s\n%s```\n", m[1], m[2], m[3], body, got)
 		})
-		if check != nil {
-			check(document)
-		}
+		document.wantAllCalled()
 		if *rewrite {
-			must.Do(t, os.WriteFile(path, []byte(written), 0o644))
+			must.Do(t, os.WriteFile(httpAPIPage, []byte(written), 0o644))
 		}
 	})
 }

@@ -91,13 +91,14 @@ policies:
 `
 
 // TestChecksAgreeWithSingleChecks: the answers to a batch are those to its checks one after
-// the other, byte for byte, for every kind of policy, with ids and with bad input.
+// the other, byte for byte, for every kind of policy, with ids, waits and bad input.
 func TestChecksAgreeWithSingleChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		batched, single := pageServer(t, batchPolicies), pageServer(t, batchPolicies)
 		r := rand.New(rand.NewPCG(1, 2))
 		names := []string{"plain", "two", "shadow", "blocks", "warns", "reported", "plans", "none", ""}
 		problems, denied, repeated := 0, 0, 0
+		ahead := 0 // answers with units of a later start
 		for range 200 {
 			time.Sleep(time.Duration(r.IntN(20_000)) * time.Millisecond)
 			var checks []string
@@ -113,7 +114,11 @@ func TestChecksAgreeWithSingleChecks(t *testing.T) {
 				if r.IntN(3) == 0 {
 					id = fmt.Sprintf(`,"id":"op-%d"`, r.IntN(3))
 				}
-				check := fmt.Sprintf(`{"policy":%q,"key":{%s},"n":%d%s}`, name, key, r.IntN(4), id)
+				wait := ""
+				if name == "plain" && r.IntN(2) == 0 {
+					wait = `,"max_wait_ms":30000`
+				}
+				check := fmt.Sprintf(`{"policy":%q,"key":{%s},"n":%d%s%s}`, name, key, r.IntN(4), id, wait)
 				if name == "" && r.IntN(2) == 0 {
 					check = strings.Replace(check, `"policy":"",`, "", 1)
 				}
@@ -135,13 +140,16 @@ func TestChecksAgreeWithSingleChecks(t *testing.T) {
 				if strings.Contains(want, `"replayed":true`) {
 					repeated++
 				}
+				if strings.Contains(want, `"ahead":`) {
+					ahead++
+				}
 				if string(got[i]) != want {
 					t.Fatalf("check %d, %s, of %s\n got %s\nwant %s", i, check, checks, got[i], want)
 				}
 			}
 		}
-		if problems == 0 || denied == 0 || repeated == 0 {
-			t.Errorf("%d problems, %d denied, %d repeated: want some of each", problems, denied, repeated)
+		if problems == 0 || denied == 0 || repeated == 0 || ahead == 0 {
+			t.Errorf("%d problems, %d denied, %d repeated, %d ahead: want some of each", problems, denied, repeated, ahead)
 		}
 		counts := regexp.MustCompile(`(?m)^weir_(decisions_total|denials_total|warnings_total|bad_requests_total\{protocol="http"\}).*\n`)
 		count := func(s *Server) string {
