@@ -19,6 +19,7 @@ func TestNode(t *testing.T) {
 	modules := needs.Modules(t, "../node/test/modules")
 	recordInputs(t, "../node")
 	recordInputs(t, "../../examples/node-express")
+	recordInputs(t, "../../examples/node-frameworks")
 	env := append(os.Environ(), "WEIR_STAND="+serveStand(t), "WEIR_NODE_MODULES="+modules)
 	for _, file := range must.Get(filepath.Glob("../node/test/*.test.mjs"))(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".test.mjs"), func(t *testing.T) {

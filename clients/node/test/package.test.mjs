@@ -122,13 +122,14 @@ test('examples/node-express limits addresses and users', async (t) => {
   assert.equal(await statuses(get, 1, '/users/' + 'n'.repeat(1100)), '400')
 })
 
-test('docs/node.md: each application denies', async (t) => {
+test('docs/node.md and examples/node-frameworks: each application denies', async (t) => {
   const dir = await install({ others: true })
   const [first] = blocks('docs/node.md', 'js')
   const [express] = blocks('docs/node.md', 'js', 'Express')
   const [fastify] = blocks('docs/node.md', 'js', 'Fastify')
-  const [hono] = blocks('docs/node.md', 'js', 'Hono')
-  const [nest] = blocks('docs/node.md', 'ts', 'Nest')
+  const [hono, nest] = ['hono.mjs', 'nest.ts'].map((name) =>
+    readFileSync(join(root, 'examples/node-frameworks', name), 'utf8'),
+  )
   const typescript = modules('typescript')
   const { outputText } = typescript.transpileModule(nest, {
     compilerOptions: {
@@ -156,18 +157,13 @@ test('docs/node.md: each application denies', async (t) => {
 test('docs/node.md: the other programs run', async (t) => {
   const server = await inline(t)
   const dir = await install()
-  const [take, outage, wait, reserve] = blocks('docs/node.md', 'js', 'The client')
+  const [take, reserve] = blocks('docs/node.md', 'js', 'The client')
   const taken = codeFor(server, take).replace('3s apart', '60s apart')
   assert.equal(await script(dir, 'take.mjs', taken), '')
   assert.match(await script(dir, 'again.mjs', taken), /^try again in [1-5]\d{4} ms\n$/)
-  assert.equal(await script(dir, 'outage.mjs', codeFor(server, outage)), '')
   assert.equal(
     await script(dir, 'reserve.mjs', codeFor(server, reserve)),
     'true 800\n{ reserved: 800, actual: 650, refunded: 150, recorded: 0 }\n',
-  )
-  assert.equal(
-    await script(dir, 'wait.mjs', codeFor(server, wait)),
-    'true false\ntrue false\ntrue true\n',
   )
 })
 
