@@ -34,7 +34,7 @@ func TestMigratingXTimeRate(t *testing.T) {
 	}
 }
 
-// TestMigratingRedisRate runs the old code of docs/migrating.md, and shows that more than
+// TestMigratingRedisRate runs redis_rate, from which docs/migrating.md leads, and shows that more than
 // 20 pass in a second at 20 a second.
 func TestMigratingRedisRate(t *testing.T) {
 	needs.Redis(t)

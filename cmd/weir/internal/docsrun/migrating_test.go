@@ -5,7 +5,6 @@ package docsrun_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,10 +30,10 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// The tests of this file run the blocks of docs/migrating.md. The old code and the new code
-// of a section get the same attempts, and the table at the top of the page has the results.
-// migrating_go_test.go has the Go code, bench/scoreboard that of other Go limiters, and
-// integrations that of nginx.
+// The tests of this file run the blocks of docs/migrating.md, and old code that the page names,
+// which is in testdata/migrating. The old code and the new code get the same attempts, and the table
+// at the top of the page has the results. migrating_go_test.go has the Go code, bench/scoreboard that
+// of other Go limiters, and integrations that of nginx.
 
 const migratingPage = "docs/migrating.md"
 
@@ -54,6 +53,15 @@ func sectionBlocks(t *testing.T, section, language string, want int) (blocks []s
 func onlyBlock(t *testing.T, section, language string) string {
 	t.Helper()
 	return sectionBlocks(t, section, language, 1)[0]
+}
+
+// calling is the section whose new code replaces several limiters.
+const calling = "Calling Weir"
+
+// oldCode returns a file of testdata/migrating.
+func oldCode(t *testing.T, name string) string {
+	t.Helper()
+	return string(must.Get(os.ReadFile(filepath.Join("testdata", "migrating", name)))(t))
 }
 
 // A score is a row of the table at the top of the page.
@@ -155,16 +163,17 @@ func newLimiter(t *testing.T, p weir.Policy) *weir.Limiter {
 // them on a real service.
 func TestMigratingNode(t *testing.T) {
 	n := newNode(t)
-	for _, c := range []struct{ section, call string }{
-		{"rolling-rate-limiter", "allow"},
-		{"Redback", "allow"},
-		{"express-rate-limit", "get"},
-		{"rate-limiter-flexible", "allow"},
+	allow := sectionBlocks(t, calling, "js", 2)[1]
+	express := sectionBlocks(t, "express-rate-limit", "js", 2)
+	for _, c := range []struct{ section, call, old, policies, now string }{
+		{"rolling-rate-limiter", "allow", onlyBlock(t, "rolling-rate-limiter", "js"), calling, allow},
+		{"Redback", "allow", oldCode(t, "redback.mjs"), calling, allow},
+		{"express-rate-limit", "get", express[0], "express-rate-limit", express[1]},
+		{"rate-limiter-flexible", "allow", onlyBlock(t, "rate-limiter-flexible", "js"), calling, allow},
 	} {
 		t.Run(c.section, func(t *testing.T) {
 			t.Parallel()
-			blocks := sectionBlocks(t, c.section, "js", 2)
-			old, now := strings.ReplaceAll(blocks[0], "127.0.0.1:6379", n.redis), blocks[1]
+			old := strings.ReplaceAll(c.old, "127.0.0.1:6379", n.redis)
 			compare(t, c.section, attack(func(key string, at []int64) (passed []int64) {
 				var calls []call
 				for _, at := range at {
@@ -177,14 +186,13 @@ func TestMigratingNode(t *testing.T) {
 				}
 				return passed
 			}))
-			compare(t, "Weir", attackLimiter(t, newLimiter(t, filePolicy(t, c.section, "search"))))
+			compare(t, "Weir", attackLimiter(t, newLimiter(t, filePolicy(t, c.policies, "search"))))
 
-			address := n.serve(t, onlyBlock(t, c.section, "yaml"))
-			results := n.runNew(t, address, now, slices.Repeat([]call{{0, c.call, []any{"192.0.2.1"}}}, attempts))
+			address := n.serve(t, onlyBlock(t, c.policies, "yaml"))
+			results := n.runNew(t, address, c.now, slices.Repeat([]call{{0, c.call, []any{"192.0.2.1"}}}, attempts))
 			twentyPass(t, true, false, func(i int) bool { return passes(results[i]) })
 		})
 	}
-	t.Run("RisingStack's rate-limiter", n.testRisingStack)
 	t.Run("Redback's count", n.testRedbackCount)
 	t.Run("envoyproxy/ratelimit", n.testEnvoy)
 	t.Run("redis-cell", n.testRedisCell)
@@ -195,37 +203,10 @@ func passes(result json.RawMessage) bool {
 	return string(result) == "true" || string(result) == "200"
 }
 
-// testRisingStack takes batches by the new code, and fills the page's table of modes by the
-// rules. The package is not in the registry.
-func (n *node) testRisingStack(t *testing.T) {
-	t.Parallel()
-	const section = "RisingStack's rate-limiter"
-	now := sectionBlocks(t, section, "js", 2)[1]
-	take := func(units int) call { return call{0, "take", []any{"ann", units}} }
-	address := n.serve(t, onlyBlock(t, section, "yaml"))
-	if got := fmt.Sprintf("%s", n.runNew(t, address, now, []call{take(15), take(10), take(1)})); got != "[15 5 0]" {
-		t.Errorf("batches of 15, 10 and 1 got %s of 20", got)
-	}
-
-	for name, mode := range map[string]weir.Mode{"binary": weir.AllOrNothing, "nary": weir.Partial, "uniform": weir.CountDenied} {
-		limiter := newLimiter(t, weir.Policy{Name: "imports", Mode: mode, Limits: []weir.Limit{weir.PerMinute(10)}})
-		var answers []string
-		for i := range int64(4) {
-			d := must.Get(limiter.At(time.Unix(i, 0)).AllowN(t.Context(), weir.K(), 4))(t)
-			answers = append(answers, fmt.Sprintf("%d/%d", d.Granted, d.Remaining))
-		}
-		row := regexp.MustCompile(`(?m)^\| ` + name + ` \| [^|]* \| ` + regexp.QuoteMeta(strings.Join(answers, ", ")) + ` \|$`)
-		if !row.MatchString(read(t, migratingPage)) {
-			t.Errorf("mode %s answers %v, and the page has another row", name, answers)
-		}
-	}
-}
-
 // testRedbackCount counts by both codes, and once more a lap of the ring later.
 func (n *node) testRedbackCount(t *testing.T) {
 	t.Parallel()
-	blocks := sectionBlocks(t, "Redback", "js", 2)
-	old, now := strings.ReplaceAll(blocks[0], "127.0.0.1:6379", n.redis), blocks[1]
+	old := strings.ReplaceAll(oldCode(t, "redback.mjs"), "127.0.0.1:6379", n.redis)
 	add := call{0, "add", []any{"ann"}}
 	calls := []call{add, add, add, {0, "count", []any{"ann", 20}}}
 	const lap = 10 * time.Minute
@@ -235,7 +216,7 @@ func (n *node) testRedbackCount(t *testing.T) {
 		t.Errorf("Redback counts %s of 3, and %s after a lap, want 3 and 3", got[3], got[4])
 	}
 	address := n.serve(t, onlyBlock(t, "Redback", "yaml"))
-	if got := n.runNew(t, address, now, calls); string(got[3]) != "3" {
+	if got := n.runNew(t, address, onlyBlock(t, "Redback", "js"), calls); string(got[3]) != "3" {
 		t.Errorf("the service counts %s of 3", got[3])
 	}
 	limiter, start := newLimiter(t, filePolicy(t, "Redback", "failed-logins")), time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
@@ -247,13 +228,14 @@ func (n *node) testRedbackCount(t *testing.T) {
 	t.Logf("Redback counts %s and Weir %d of the last 20 s, ten minutes after three failures", got[4], after)
 }
 
-// testEnvoy sends 25 requests to the command and the configuration of the page.
+// testEnvoy sends 25 requests to the command of the page with a configuration.
 func (n *node) testEnvoy(t *testing.T) {
 	t.Parallel()
 	const section = "envoyproxy/ratelimit"
-	command := sectionBlocks(t, section, "sh", 2)[1]
+	command := onlyBlock(t, section, "sh")
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "web.yaml"), onlyBlock(t, section, "yaml"))
+	write(t, filepath.Join(dir, "web.yaml"),
+		"domain: web\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 20}}]\n")
 	command = strings.NewReplacer("weir serve", "exec "+n.weir+" serve --listen 127.0.0.1:0 --store-budget 30s", "/srv/ratelimit/config", dir,
 		"127.0.0.1:8081", "unix:"+dir+"/rls.sock", "127.0.0.1:6379", n.redis).Replace(command)
 	program.Serve(t, exec.Command("bash", "-euo", "pipefail", "-c", command))
@@ -269,15 +251,13 @@ func (n *node) testEnvoy(t *testing.T) {
 // installed.
 func (n *node) testRedisCell(t *testing.T) {
 	t.Parallel()
-	const section = "redis-cell"
-	compare(t, "Weir", attackLimiter(t, newLimiter(t, filePolicy(t, section, "search"))))
-	blocks, dir := sectionBlocks(t, section, "sh", 3), t.TempDir()
-	write(t, filepath.Join(dir, "weir.yaml"), onlyBlock(t, section, "yaml"))
-	serve := exec.Command("bash", "-euc", strings.NewReplacer("weir serve", "exec "+n.weir+" serve --listen 127.0.0.1:0", "127.0.0.1:7073", "unix:resp.sock").Replace(blocks[1]))
+	check, dir := onlyBlock(t, "redis-cell", "sh"), t.TempDir()
+	write(t, filepath.Join(dir, "weir.yaml"), onlyBlock(t, calling, "yaml"))
+	serve := exec.Command("bash", "-euc", strings.NewReplacer("weir serve", "exec "+n.weir+" serve --listen 127.0.0.1:0", "127.0.0.1:7073", "unix:resp.sock").Replace(onlyBlock(t, calling, "sh")))
 	serve.Dir = dir
 	program.Serve(t, serve)
 	twentyPass(t, "1", "0", func(int) string {
-		first, _, _ := strings.Cut(shell(t, dir, strings.ReplaceAll(blocks[2], "-p 7073", "-s resp.sock")), "\n")
+		first, _, _ := strings.Cut(shell(t, dir, strings.ReplaceAll(check, "-p 7073", "-s resp.sock")), "\n")
 		return first
 	})
 }
@@ -350,7 +330,7 @@ type call struct {
 func (n *node) runNew(t *testing.T, address, module string, calls []call) []json.RawMessage {
 	t.Helper()
 	patient := "redis://" + address + "', timeout: 30_000, totalTimeout: 60_000" // a busy machine is slow
-	ours := strings.Replace(onlyBlock(t, "Calling Weir", "js"), "redis://127.0.0.1:7073'", patient, 1)
+	ours := strings.Replace(sectionBlocks(t, calling, "js", 2)[0], "redis://127.0.0.1:7073'", patient, 1)
 	return n.run(t, module, ours, calls, "real")
 }
 
@@ -372,14 +352,13 @@ func (n *node) run(t *testing.T, module, weir string, calls []call, mode string)
 	return results
 }
 
-// TestMigratingScripts runs the scripts of the page on a real server in virtual time.
+// TestMigratingScripts runs the scripts that the page describes on a real server in virtual time.
 func TestMigratingScripts(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
 	t.Cleanup(func() { client.Close() })
 
-	scripts := sectionBlocks(t, "Fixed-window, list and sorted-set scripts", "lua", 3)
 	for i, name := range []string{"fixed-window script", "list script", "sorted-set script"} {
-		script := redis.NewScript(scripts[i])
+		script := redis.NewScript(oldCode(t, strings.TrimSuffix(name, " script")+".lua"))
 		compare(t, name, attack(func(key string, at []int64) []int64 {
 			key = name + key
 			return passing(at, func(at int64) bool {
@@ -392,7 +371,7 @@ func TestMigratingScripts(t *testing.T) {
 	}
 
 	// The clock of the test stands in for the server's.
-	text := onlyBlock(t, "Hierarchical Lua script", "lua")
+	text := oldCode(t, "hierarchical.lua")
 	virtual := strings.Replace(text, "redis.call('TIME')", "{ARGV[4], ARGV[5]}", 1)
 	if virtual == text {
 		t.Fatal("the hierarchical script does not call TIME")
