@@ -125,9 +125,7 @@ test('examples/node-express limits addresses and users', async (t) => {
 test('docs/node.md and examples/node-frameworks: each application denies', async (t) => {
   const dir = await install({ others: true })
   const [first] = blocks('docs/node.md', 'js')
-  const [express] = blocks('docs/node.md', 'js', 'Express')
-  const [fastify] = blocks('docs/node.md', 'js', 'Fastify')
-  const [hono, nest] = ['hono.mjs', 'nest.ts'].map((name) =>
+  const [fastify, hono, nest] = ['fastify.mjs', 'hono.mjs', 'nest.ts'].map((name) =>
     readFileSync(join(root, 'examples/node-frameworks', name), 'utf8'),
   )
   const typescript = modules('typescript')
@@ -139,17 +137,16 @@ test('docs/node.md and examples/node-frameworks: each application denies', async
       emitDecoratorMetadata: true,
     },
   })
-  for (const [name, text, path, want] of [
-    ['first', first, '/', '200 200 200 200 429'],
-    ['express', express, '/users/ann', '200 200 429'],
-    ['fastify', fastify, '/', '200 200 200 200 200 429'], // the hook of a route does not run for another path
-    ['hono', hono, '/', '200 200 200 200 429'],
-    ['nest', outputText, '/', '200 200 200 200 200 429'],
+  for (const [name, text, want] of [
+    ['first', first, '200 200 200 200 429'],
+    ['fastify', fastify, '200 200 200 200 200 429'], // the hook of a route does not run for another path
+    ['hono', hono, '200 200 200 200 429'],
+    ['nest', outputText, '200 200 200 200 200 429'],
   ]) {
     const server = await inline(t)
     const get = await serve(t, dir, `${name}.mjs`, codeFor(server, text))
-    assert.equal(await statuses(get, want.split(' ').length, path), want, name)
-    const denied = await get(path)
+    assert.equal(await statuses(get, want.split(' ').length), want, name)
+    const denied = await get()
     assert.match(denied.fields.get('retry-after'), /^\d+$/, name)
   }
 })
