@@ -39,8 +39,8 @@ quick: ## Run format, vet and every test without a server or another program, in
 	@GO=$(GO) scripts/lint --quick
 	@$(RUNTESTS) quick
 
-test: ## Install missing tools, then run staticcheck and all tests with real servers, in six minutes.
-	@scripts/tools || true
+test: ## Name and install missing programs, if that needs no password; then staticcheck and all tests, in six minutes.
+	@scripts/tools --no-password || true
 	@GO=$(GO) scripts/lint
 	@$(RUNTESTS) test
 
@@ -52,7 +52,7 @@ check: ## Run the rest of CI, in nine minutes: each module alone, the race detec
 test-table: ## Print each package with its needs and its seconds in each tier, from the last runs.
 	@$(RUNTESTS) table
 
-tools: ## Install the programs of the tests that this machine lacks.
+tools: ## Install the programs of the tests that this machine lacks, with sudo.
 	@scripts/tools
 
 lint: ## Check formatting, go vet and staticcheck.
