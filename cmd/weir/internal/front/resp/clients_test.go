@@ -100,14 +100,12 @@ node-redis-3 "ERR"
 	}
 }
 
-// TestIoredisExample runs the example of docs/resp.md, with the policy and the timeout of a test,
+// TestIoredisExample runs examples/ioredis, with the policy and the timeout of a test,
 // through a relay that loses an answer and then stops.
 func TestIoredisExample(t *testing.T) {
 	t.Parallel()
 	address := listening(t, newTestServer(t))
-	docs := string(must.Get(os.ReadFile("../../../../../docs/resp.md"))(t))
-	_, block, _ := strings.Cut(docs, "```js\n")
-	block, _, _ = strings.Cut(block, "```\n")
+	block := string(must.Get(os.ReadFile("../../../../../examples/ioredis/check.mjs"))(t))
 	for _, change := range [][2]string{
 		{"7073", "process.env.PORT"},
 		{"commandTimeout: 250", "commandTimeout: 20_000"}, // a busy machine is slow
