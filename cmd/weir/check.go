@@ -51,7 +51,13 @@ func peekCommand() *cobra.Command {
 func (o *checkOptions) addTo(cmd *cobra.Command) {
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
-	cmd.Flags().VarP(intValue(&o.n, 1, 0, int(min(math.MaxInt, weir.MaxUnits)), ""), "units", "n", "units of the attempt")
+	o.n = 1
+	units := &intValue{
+		to:   &o.n,
+		most: int(min(math.MaxInt, weir.MaxUnits)),
+		next: "write digits alone, such as 10",
+	}
+	cmd.Flags().VarP(units, "units", "n", "units of the attempt")
 	o.server.variable = "WEIR_TOKEN"
 	o.server.addTo(cmd, "", "ask the running weir at `URL` or unix:/path, such as "+defaultURL+", which has its own policies and store")
 }

@@ -87,7 +87,7 @@ func (t settings) write(b *strings.Builder) {
 		switch {
 		case p.Value == "":
 			line = "# " + p.Name + ":"
-		case t.setting(p.Name).value.kind == "string":
+		case t.setting(p.Name).value.Type() == "string":
 			line = p.Name + ": " + strconv.Quote(p.Value)
 		}
 		rows = append(rows, []string{indent + line, "# " + p.Source})
@@ -194,7 +194,7 @@ func (f *settingsFile) setting(in section, key, value *yamlnode.Node) {
 	} else {
 		s = f.replaced.setting(s.name)
 	}
-	if value.Kind != yamlnode.List || s.value.kind != "names" {
+	if value.Kind != yamlnode.List || s.value.Type() != "names" {
 		f.read(s, value)
 	}
 	for item := range value.Items() {
@@ -209,7 +209,7 @@ func (f *settingsFile) read(s *setting, n *yamlnode.Node) {
 		f.fail(n.Offset, "write one, or remove the key", "%s has no value", s.name)
 	case n.Kind != yamlnode.Scalar:
 		f.fail(n.Offset, "write the value behind the colon", "%s takes one value, not a %s", s.name, n.Type())
-	case n.Text == "" && s.value.kind == "string":
+	case n.Text == "" && s.value.Type() == "string":
 		f.fail(n.Offset, "write one, or remove the key", "%s is empty", s.name)
 	default:
 		if wrong := new(failure); errors.As(s.value.Set(n.Text), &wrong) {

@@ -141,20 +141,31 @@ func didYouMeanFlag(cmd *cobra.Command, typed string) string {
 	return nearest.Name(typed, names)
 }
 
-// wrongValue returns the failure for a value that is not of its flag's type.
+// wrongValue returns the failure for a value that its flag rejects.
 func wrongValue(e *pflag.InvalidValueError) error {
 	flag := e.GetFlag()
+	wrong, ok := errors.AsType[*failure](e)
+	if !ok {
+		wrong, ok = errors.AsType[*failure](misread(flag.Value.Type(), e.GetValue()))
+	}
+	if !ok {
+		return usage("", "--%s: %w", flag.Name, e.Unwrap())
+	}
 	name := "--" + flag.Name
 	if flag.Shorthand != "" {
 		name = "-" + flag.Shorthand + ", " + name
 	}
-	wrong := new(failure)
-	if errors.As(e, &wrong) || errors.As(misread(flag.Value.Type(), e.GetValue()), &wrong) {
-		next := wrong.next
-		if next == "" && flag.Value.Type() == "int" {
-			next = "write digits alone, such as 10"
-		}
-		return usage(next, "%s %w", name, wrong)
+	return usage(wrong.next, "%s %w", name, wrong)
+}
+
+// misread returns the failure for a text that one of pflag's own types rejects, nil for others.
+// The errors of these types are those of package strconv.
+func misread(kind, text string) error {
+	switch kind {
+	case "bool":
+		return wrongBool(text)
+	case "duration":
+		return wrongDuration(text)
 	}
-	return usage("", "--%s: %w", flag.Name, e.Unwrap())
+	return nil
 }

@@ -47,7 +47,7 @@ func TestNumbersAreReadAlike(t *testing.T) {
 			return
 		}
 		found++
-		if _, ours := f.Value.(*value); !ours {
+		if _, ours := f.Value.(*intValue); !ours {
 			t.Errorf("%s --%s is read by %T", cmd.CommandPath(), f.Name, f.Value)
 		}
 	})

@@ -29,7 +29,7 @@ type logOptions struct {
 	against string
 	wide    bool   // --trusted-proxies may have wide ranges
 	inAll   bool   // --key is empty: all requests count together
-	chosen  string // flags that select and read requests, as they were given, for the next command
+	chosen  string // the given flags that select and read requests, for the next command
 }
 
 // logFlags are the names of the flags that only access logs have.
@@ -37,38 +37,64 @@ var logFlags = []string{"policy", "key", "units", "where", "field", "reorder", "
 
 // addLogFlags adds the flags that select and read requests.
 func addLogFlags(cmd *cobra.Command, o *logOptions) {
-	o.Units.N, o.read.Fields = 1, map[string]string{}
+	o.Units.N = 1
+	o.read.Format = accesslog.Auto
+	o.read.Reorder = accesslog.DefaultReorder
+	o.read.Fields = map[string]string{}
 	formats := append([]string{string(accesslog.Auto), string(accesslog.JSONL)}, accesslog.FormatNames()...)
-	cmd.Flags().Var(wordValue((*string)(&o.read.Format), formats[0], "", formats...), "format", "`FORMAT` of the files: "+strings.Join(formats, ", "))
-	addParsed(cmd, "key", "k", "", "`DIMENSION=FIELD`, such as ip=remote_addr, user=header:X-User or route=path:/api/; '' counts all requests together", func(text string) error {
-		if o.inAll = o.inAll || text == ""; text == "" {
-			return nil
-		}
-		return appendTo(&o.Keys, replay.ParseLogKey)(text)
-	})
-	addParsed(cmd, "units", "n", "1", "units of each request: `N`, or bytes for the size of its response", setTo(&o.Units, replay.ParseLogUnits))
-	addParsed(cmd, "where", "", "", "only requests with `FIELD=GLOB`, such as path=/search*, or without, FIELD!=GLOB", appendTo(&o.Where, replay.ParseLogWhere))
-	addParsed(cmd, "field", "", "", "`NAME=OWN`: the log's own name of a field or of time, such as remote_addr=net.peer", func(text string) error {
-		name, own, _ := strings.Cut(text, "=")
-		names := append(accesslog.FieldNames(), "time")
-		switch {
-		case own == "":
-			return fmt.Errorf("%q is no mapping; write NAME=OWN, such as remote_addr=net.peer", text)
-		case !slices.Contains(names, name):
-			return usage(didYouMean(name, names, "use "+strings.Join(names, ", ")), "takes the name of a known field, not %q", name)
-		}
-		o.read.Fields[name] = own
-		return nil
-	})
-	cmd.Flags().Var(durationValue(&o.read.Reorder, accesslog.DefaultReorder, 0, "use 0 to keep the order of the lines"), "reorder", "sort lines within this `SPAN`; 0 keeps their order")
-	addParsed(cmd, "log-zone", "", "", "time `ZONE` of times without one, such as Europe/Berlin", setTo(&o.read.Zone, parseZone))
-	addParsed(cmd, "trusted-proxies", "", "", "`RANGES` of the proxies in front of the server, such as 10.0.0.0/8; remote_addr is the last address in X-Forwarded-For that is none of them",
-		appendEach(&o.TrustedProxies, replay.ParseProxy))
-	cmd.Flags().BoolVar(&o.wide, "wide-proxies", false,
-		"permit --trusted-proxies wider than /8, or /16 of IPv6")
-	remember(cmd, &o.chosen, "format", "key", "units", "where", "field", "reorder", "log-zone", "trusted-proxies", "wide-proxies")
+	f := cmd.Flags()
+	f.Var(&wordValue[string]{to: (*string)(&o.read.Format), all: formats}, "format",
+		"`FORMAT` of the files: "+strings.Join(formats, ", "))
+	f.VarP(&parsedValue{parse: o.addKey}, "key", "k",
+		"`DIMENSION=FIELD`, such as ip=remote_addr, user=header:X-User or route=path:/api/; "+
+			"'' counts all requests together")
+	f.VarP(&parsedValue{standard: "1", parse: setTo(&o.Units, replay.ParseLogUnits)}, "units", "n",
+		"units of each request: `N`, or bytes for the size of its response")
+	f.Var(&parsedValue{parse: appendTo(&o.Where, replay.ParseLogWhere)}, "where",
+		"only requests with `FIELD=GLOB`, such as path=/search*, or without, FIELD!=GLOB")
+	f.Var(&parsedValue{parse: o.addField}, "field",
+		"`NAME=OWN`: the log's own name of a field or of time, such as remote_addr=net.peer")
+	f.Var(&durationValue{to: &o.read.Reorder, next: "use 0 to keep the order of the lines"}, "reorder",
+		"sort lines within this `SPAN`; 0 keeps their order")
+	f.Var(&parsedValue{parse: setTo(&o.read.Zone, parseZone)}, "log-zone",
+		"time `ZONE` of times without one, such as Europe/Berlin")
+	f.Var(&parsedValue{parse: appendEach(&o.TrustedProxies, replay.ParseProxy)}, "trusted-proxies",
+		"`RANGES` of the proxies in front of the server, such as 10.0.0.0/8; "+
+			"remote_addr is the last address in X-Forwarded-For that is none of them")
+	f.BoolVar(&o.wide, "wide-proxies", false, "permit --trusted-proxies wider than /8, or /16 of IPv6")
 	group(cmd, "Access logs:")
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("format",
+		cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// chosenLogFlags returns the given flags that select and read requests, for the next command.
+func chosenLogFlags(cmd *cobra.Command) string {
+	return repeatFlags(cmd, "format", "key", "units", "where", "field", "reorder", "log-zone",
+		"trusted-proxies", "wide-proxies")
+}
+
+// addKey reads a value of --key.
+func (o *logOptions) addKey(text string) error {
+	if text == "" {
+		o.inAll = true
+		return nil
+	}
+	return appendTo(&o.Keys, replay.ParseLogKey)(text)
+}
+
+// addField reads a value of --field.
+func (o *logOptions) addField(text string) error {
+	name, own, _ := strings.Cut(text, "=")
+	names := append(accesslog.FieldNames(), "time")
+	switch {
+	case own == "":
+		return fmt.Errorf("%q is no mapping; write NAME=OWN, such as remote_addr=net.peer", text)
+	case !slices.Contains(names, name):
+		return usage(didYouMean(name, names, "use "+strings.Join(names, ", ")),
+			"takes the name of a known field, not %q", name)
+	}
+	o.read.Fields[name] = own
+	return nil
 }
 
 // checkProxies rejects trusted proxies that have no effect, or are probably a mistake.

@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/server"
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
 )
@@ -27,71 +28,165 @@ const maxRecordFiles = 1000
 // mergeDomains is a flag of weir serve and of weir validate.
 const mergeDomains = "envoy-merge-domains"
 
-// table returns all settings of weir serve, each with a field of o as its value. Their help is in
-// help/settings.txt.
-func (o *serveOptions) table() (t settings) {
+// setDefaults sets the options to the values that they have without a flag, a variable or a file.
+func (o *serveOptions) setDefaults() {
+	o.storeName = "memory"
+	o.instances = 1
+	o.storeTimeout = 50 * time.Millisecond
+	o.logFormat = "text"
+	o.logLevel = slog.LevelInfo
+	o.otlpRatio = 0.01
+	o.record.Sample = 10
+	o.record.FileBytes = 64 << 20
+	o.record.Files = 4
+	o.envoyHeaders = "none"
+
 	c := &o.config
+	c.Listen = "127.0.0.1:7070"
+	c.SocketMode = 0o660
 	c.Limits = server.DefaultLimits
+	c.Limits.PerAddress = 0 // depends on other settings
+	c.TopKeys = topkeys.Shown
+	c.EnvoyOptions.Windows = envoy.Rolling
+	c.EnvoyOptions.Outage = fallback.Deny
+}
+
+// table sets the defaults and returns all settings of weir serve, each with a field of o as its
+// value. Their help is in help/settings.txt.
+func (o *serveOptions) table() (t settings) {
+	o.setDefaults()
+	c := &o.config
+	path := func(to *string) *textValue { return &textValue{to: to} }
+	address := func(to *string) *textValue { return &textValue{to: to, check: isAddress} }
+	count := func(to *int, least int) *intValue {
+		return &intValue{to: to, least: least, most: math.MaxInt, next: "leave it out for the default"}
+	}
 	t.add("", "Policies", settings{
-		{name: "policies", short: "p", value: textValue(&o.policies, "", anyText), common: true},
-		{name: "inline-policies", value: boolValue(&c.Inline)},
+		{name: "policies", short: "p", common: true, value: path(&o.policies)},
+		{name: "inline-policies", value: (*boolValue)(&c.Inline)},
 	})
 	t.add("store", "Store", settings{
-		{name: "store", value: textValue(&o.storeName, "memory", isStore), common: true, shown: shownStore},
-		{name: "max-memory", value: sizeValue(&o.maxMemory, 0)},
-		{name: "instances", value: intValue(&o.instances, 1, 1, math.MaxInt, "it is the largest number of weir serve that run at any time, such as 4"), common: true},
-		{name: "store-budget", value: durationValue(&o.storeTimeout, 50*time.Millisecond, 1, "it is the time that callers can wait, such as 50ms")},
+		{
+			name:   "store",
+			common: true,
+			value:  &textValue{to: &o.storeName, check: isStore},
+			shown:  shownStore,
+		},
+		{name: "max-memory", value: (*sizeValue)(&o.maxMemory)},
+		{name: "instances", common: true, value: &intValue{
+			to:    &o.instances,
+			least: 1,
+			most:  math.MaxInt,
+			next:  "it is the largest number of weir serve that run at any time, such as 4",
+		}},
+		{name: "store-budget", value: &durationValue{
+			to:    &o.storeTimeout,
+			least: 1,
+			next:  "it is the time that callers can wait, such as 50ms",
+		}},
 	})
 	t.add("listeners", "Listeners", settings{
-		{name: "listen", value: textValue(&c.Listen, "127.0.0.1:7070", isAddress), common: true},
-		{name: "admin-listen", value: textValue(&c.AdminListen, "", isAddress)},
-		{name: "resp-listen", value: textValue(&c.RESPListen, "", isAddress)},
-		{name: "socket-mode", value: modeValue(&c.SocketMode, 0o660, "with 0660 the user and the group of weir can connect")},
-		{name: "host", value: namesValue(&o.hosts)},
-		{name: "insecure-listen", value: boolValue(&c.Insecure)},
+		{name: "listen", common: true, value: address(&c.Listen)},
+		{name: "admin-listen", value: address(&c.AdminListen)},
+		{name: "resp-listen", value: address(&c.RESPListen)},
+		{name: "socket-mode", value: (*modeValue)(&c.SocketMode)},
+		{name: "host", value: (*namesValue)(&o.hosts)},
+		{name: "insecure-listen", value: (*boolValue)(&c.Insecure)},
 	})
 	t.add("tokens", "Tokens and secrets", settings{
-		{name: "token-file", value: textValue(new(string), "", anyText), common: true, variables: []string{"WEIR_TOKEN"}},
-		{name: "admin-token-file", value: textValue(new(string), "", anyText), variables: []string{"WEIR_ADMIN_TOKEN"}},
-		{name: "gate-secret-file", value: textValue(new(string), "", anyText), variables: []string{"WEIR_GATE_SECRET"}},
-		{name: "gate-id-header", value: textValue(&c.GateID, "", isField)},
+		{name: "token-file", common: true, value: path(new(string)), variables: []string{"WEIR_TOKEN"}},
+		{name: "admin-token-file", value: path(new(string)), variables: []string{"WEIR_ADMIN_TOKEN"}},
+		{name: "gate-secret-file", value: path(new(string)), variables: []string{"WEIR_GATE_SECRET"}},
+		{name: "gate-id-header", value: &textValue{to: &c.GateID, check: isField}},
 	})
 	t.add("tls", "TLS", settings{
-		{name: "tls-cert", value: textValue(&o.tls.Cert, "", anyText), common: true},
-		{name: "tls-key", value: textValue(&o.tls.Key, "", anyText), common: true},
-		{name: "tls-client-ca", value: textValue(&o.tls.ClientCA, "", anyText)},
+		{name: "tls-cert", common: true, value: path(&o.tls.Cert)},
+		{name: "tls-key", common: true, value: path(&o.tls.Key)},
+		{name: "tls-client-ca", value: path(&o.tls.ClientCA)},
 	})
 	t.add("load", "Load and shutdown", settings{
-		{name: "max-connections", value: intValue(&c.Limits.Conns, c.Limits.Conns, 1, math.MaxInt, "leave it out for the default")},
-		{name: "max-connections-per-address", value: intValue(&c.Limits.PerAddress, 0, 0, math.MaxInt, "leave it out for the default"), shown: shownUnlessZero},
-		{name: "max-in-flight", value: intValue(&c.Limits.InFlight, c.Limits.InFlight, 1, math.MaxInt, "leave it out for the default")},
-		{name: "linger", value: durationValue(&c.Limits.Linger, c.Limits.Linger, 0, "write 5s, for example")},
-		{name: "drain", value: durationValue(&c.Limits.Drain, c.Limits.Drain, 1, "write 10s, for example")},
+		{name: "max-connections", value: count(&c.Limits.Conns, 1)},
+		{
+			name:  "max-connections-per-address",
+			value: count(&c.Limits.PerAddress, 0),
+			shown: shownUnlessZero,
+		},
+		{name: "max-in-flight", value: count(&c.Limits.InFlight, 1)},
+		{name: "linger", value: &durationValue{to: &c.Limits.Linger, next: "write 5s, for example"}},
+		{name: "drain", value: &durationValue{
+			to:    &c.Limits.Drain,
+			least: 1,
+			next:  "write 10s, for example",
+		}},
 	})
 	t.add("logging", "Logs and traces", settings{
-		{name: "log-format", value: wordValue(&o.logFormat, "text", "text is the default", "text", "json"), common: true},
-		{name: "log-level", value: wordValue(&o.logLevel, slog.LevelInfo, "info is the default", slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError)},
-		{name: "top-keys", value: wordValue(&c.TopKeys, topkeys.Shown, "shown is the default", topkeys.Shown, topkeys.Hashed, topkeys.Off)},
-		{name: "otlp-endpoint", value: textValue(&o.otlpEndpoint, "", isCollector), shown: redact.URL,
-			variables: []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}},
-		{name: "otlp-ratio", value: ratioValue(&o.otlpRatio, 0.01), variables: []string{"OTEL_TRACES_SAMPLER"}},
+		{name: "log-format", common: true, value: &wordValue[string]{
+			to:   &o.logFormat,
+			all:  []string{"text", "json"},
+			next: "text is the default",
+		}},
+		{name: "log-level", value: &wordValue[slog.Level]{
+			to:   &o.logLevel,
+			all:  []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError},
+			next: "info is the default",
+		}},
+		{name: "top-keys", value: &wordValue[topkeys.Form]{
+			to:   &c.TopKeys,
+			all:  []topkeys.Form{topkeys.Shown, topkeys.Hashed, topkeys.Off},
+			next: "shown is the default",
+		}},
+		{
+			name:      "otlp-endpoint",
+			value:     &textValue{to: &o.otlpEndpoint, check: isCollector},
+			shown:     redact.URL,
+			variables: []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
+		},
+		{
+			name:      "otlp-ratio",
+			value:     (*ratioValue)(&o.otlpRatio),
+			variables: []string{"OTEL_TRACES_SAMPLER"},
+		},
 	})
 	t.add("recording", "Recording", settings{
-		{name: "record", value: textValue(&o.record.Path, "", isNoStream)},
-		{name: "record-sample", value: shareValue(&o.record.Sample, 10)},
-		{name: "record-size", value: sizeValue(&o.record.FileBytes, 64<<20)},
-		{name: "record-files", value: intValue(&o.record.Files, 4, 1, maxRecordFiles, "4 is the default")},
-		{name: "record-secret-file", value: textValue(new(string), "", anyText), variables: []string{"WEIR_RECORD_SECRET"}},
-		{name: "record-plain-keys", value: boolValue(&o.record.Plain)},
+		{name: "record", value: &textValue{to: &o.record.Path, check: isNoStream}},
+		{name: "record-sample", value: (*shareValue)(&o.record.Sample)},
+		{name: "record-size", value: (*sizeValue)(&o.record.FileBytes)},
+		{name: "record-files", value: &intValue{
+			to:    &o.record.Files,
+			least: 1,
+			most:  maxRecordFiles,
+			next:  "4 is the default",
+		}},
+		{
+			name:      "record-secret-file",
+			value:     path(new(string)),
+			variables: []string{"WEIR_RECORD_SECRET"},
+		},
+		{name: "record-plain-keys", value: (*boolValue)(&o.record.Plain)},
 	})
 	t.add("envoy", "Envoy's rate limit service", settings{
-		{name: "grpc-listen", value: textValue(&c.GRPCListen, "", isAddress), common: true},
-		{name: "envoy-config", value: textValue(&o.envoyConfig, "", anyText)},
-		{name: mergeDomains, value: boolValue(&o.envoyOptions.MergeDomains)},
-		{name: "grpc-max-connection-age", value: durationValue(&c.EnvoyOptions.MaxConnectionAge, 0, 0, "write 30m, for example; 0 = without bound")},
-		{name: "envoy-windows", value: wordValue(&c.EnvoyOptions.Windows, envoy.Rolling, "rolling is exact; fixed allows up to twice the limit across an edge", envoy.Rolling, envoy.Fixed, envoy.CalendarMonth)},
-		{name: "envoy-headers", value: wordValue(&o.envoyHeaders, "none", "response adds fields to the client's answer, request to the forwarded request", "response", "request", "both", "none")},
-		{name: "envoy-when-store-is-down", value: wordValue(&c.EnvoyOptions.Outage, fallback.Deny, "deny keeps the limits, allow keeps requests going, share keeps both in part", fallback.Deny, fallback.Allow, fallback.Share)},
+		{name: "grpc-listen", common: true, value: address(&c.GRPCListen)},
+		{name: "envoy-config", value: path(&o.envoyConfig)},
+		{name: mergeDomains, value: (*boolValue)(&o.envoyOptions.MergeDomains)},
+		{name: "grpc-max-connection-age", value: &durationValue{
+			to:   &c.EnvoyOptions.MaxConnectionAge,
+			next: "write 30m, for example; 0 = without bound",
+		}},
+		{name: "envoy-windows", value: &wordValue[envoy.Windows]{
+			to:   &c.EnvoyOptions.Windows,
+			all:  []envoy.Windows{envoy.Rolling, envoy.Fixed, envoy.CalendarMonth},
+			next: "rolling is exact; fixed allows up to twice the limit across an edge",
+		}},
+		{name: "envoy-headers", value: &wordValue[string]{
+			to:   &o.envoyHeaders,
+			all:  []string{"response", "request", "both", "none"},
+			next: "response adds fields to the client's answer, request to the forwarded request",
+		}},
+		{name: "envoy-when-store-is-down", value: &wordValue[engine.Outage]{
+			to:   &c.EnvoyOptions.Outage,
+			all:  []engine.Outage{fallback.Deny, fallback.Allow, fallback.Share},
+			next: "deny keeps the limits, allow keeps requests going, share keeps both in part",
+		}},
 	})
 	return t
 }
@@ -110,14 +205,19 @@ func shownUnlessZero(number string) string {
 	return number
 }
 
-// A setting of weir serve is a flag, and the key of that name in the configuration file.
+// A setting of weir serve is a flag, and the key of that name in the configuration file. A secret
+// may also stand in an environment variable, and the settings of traces in those of OpenTelemetry.
+// The flag takes precedence over the variable, and the variable over the file.
 type setting struct {
 	name      string // the flag and the key
 	short     string // one-letter form of the flag; "" if there is none
-	value     *value
-	common    bool                      // listed by weir serve -h without --all
-	variables []string                  // the environment variables that take precedence over the file
-	shown     func(value string) string // the value for config print, without secrets; nil = as it is
+	value     pflag.Value
+	common    bool     // listed by weir serve -h without --all
+	variables []string // its environment variables; the first is in the help
+
+	// shown returns the value for weir config print, without secrets. If it is nil, the value is
+	// printed as it is.
+	shown func(value string) string
 
 	section section
 	source  string        // the source of the value: --NAME, $VARIABLE or FILE:LINE; "" for the default
@@ -177,7 +277,9 @@ const rareAnnotation = "rare"
 
 // settingsCommand returns a command with a flag for each setting. run gets the settings with
 // their values from flags, the environment and the configuration file.
-func settingsCommand(use, short string, run func(cmd *cobra.Command, o *serveOptions, table settings) error) *cobra.Command {
+func settingsCommand(
+	use, short string, run func(cmd *cobra.Command, o *serveOptions, table settings) error,
+) *cobra.Command {
 	var o serveOptions
 	var file string
 	var all bool
@@ -186,13 +288,17 @@ func settingsCommand(use, short string, run func(cmd *cobra.Command, o *serveOpt
 		if all {
 			return cmd.Help()
 		}
-		if err := table.resolve(cmd.Flags(), file); err != nil {
-			return err
+		table.noteSources(cmd.Flags())
+		if file != "" {
+			if _, err := table.load(file); err != nil {
+				return err
+			}
 		}
 		return run(cmd, &o, table)
 	})
 	f := cmd.Flags()
-	f.StringVarP(&file, "config", "c", "", "the configuration `FILE`, such as weir-serve.yaml, in which each setting is a key; flags and the environment override it")
+	f.StringVarP(&file, "config", "c", "", "the configuration `FILE`, such as weir-serve.yaml, "+
+		"in which each setting is a key; flags and the environment override it")
 	f.BoolVar(&all, allFlag, false, "show all flags, also the rarer ones")
 	group(cmd, "Configuration:")
 	table.addFlags(cmd)
@@ -222,7 +328,7 @@ func (t settings) addFlags(cmd *cobra.Command) {
 		if len(s.variables) > 0 {
 			flag.Usage += "; or set $" + s.variables[0]
 		}
-		if s.value.kind == "bool" {
+		if s.value.Type() == "bool" {
 			flag.NoOptDefVal = "true"
 		}
 		if !s.common {
@@ -232,27 +338,28 @@ func (t settings) addFlags(cmd *cobra.Command) {
 	}
 }
 
-// resolve sets the sources of all values, and the values of the configuration file that no
-// flag and no variable replaces. path is "" without a file.
-func (t settings) resolve(flags *pflag.FlagSet, path string) error {
+// noteSources sets the source of each setting that a flag or a variable sets. load leaves the
+// values of these settings alone.
+func (t settings) noteSources(flags *pflag.FlagSet) {
 	for _, s := range t {
 		if flags.Changed(s.name) {
 			s.source = "--" + s.name
-			continue
-		}
-		for _, name := range s.variables {
-			// An empty secret is an error. An empty variable of OpenTelemetry is unset.
-			text, set := os.LookupEnv(name)
-			if set && s.source == "" && (text != "" || strings.HasPrefix(name, "WEIR_")) {
-				s.source = "$" + name
-			}
+		} else if name := s.setVariable(); name != "" {
+			s.source = "$" + name
 		}
 	}
-	if path == "" {
-		return nil
+}
+
+// setVariable returns the name of the first environment variable of the setting that is set, ""
+// for none. An empty variable of OpenTelemetry is unset, an empty secret is not: it is an error.
+func (s *setting) setVariable() string {
+	for _, name := range s.variables {
+		text, set := os.LookupEnv(name)
+		if text != "" || set && strings.HasPrefix(name, "WEIR_") {
+			return name
+		}
 	}
-	_, err := t.load(path)
-	return err
+	return ""
 }
 
 // isVariable reports whether the value is that of an environment variable.

@@ -19,13 +19,13 @@ import (
 // TestSizesAndSharesAreExact: a value is printed as it is read, and any other text is an error
 // that changes nothing.
 func TestSizesAndSharesAreExact(t *testing.T) {
-	var bytes, sample int64
+	bytes, sample := int64(5), int64(5)
 	for _, c := range []struct {
-		value     *value
+		value     pflag.Value
 		good, bad string
 	}{
-		{sizeValue(&bytes, 5), "1000001KiB 1048577 1MiB 512MiB 2GiB", " 0 -1 5 1048575 1023KiB MiB 1MB 1.5GiB 9999999999GiB 1e9"},
-		{shareValue(&sample, 5), "1 1/1000000", " 0 -1 1/0 10 1/ 2/3 1/1.5 0.1"},
+		{(*sizeValue)(&bytes), "1000001KiB 1048577 1MiB 512MiB 2GiB", " 0 -1 5 1048575 1023KiB MiB 1MB 1.5GiB 9999999999GiB 1e9"},
+		{(*shareValue)(&sample), "1 1/1000000", " 0 -1 1/0 10 1/ 2/3 1/1.5 0.1"},
 	} {
 		for _, text := range strings.Fields(c.good) {
 			if err := c.value.Set(text); err != nil || c.value.String() != text {
@@ -49,7 +49,7 @@ func TestSizesAndSharesAreExact(t *testing.T) {
 func TestPrintedSettingsAreRead(t *testing.T) {
 	table := new(serveOptions).table()
 	for _, s := range table {
-		if s.value.kind == "string" && !slices.Contains([]string{"store", "gate-id-header", "otlp-endpoint"}, s.name) {
+		if s.value.Type() == "string" && !slices.Contains([]string{"store", "gate-id-header", "otlp-endpoint"}, s.name) {
 			must.Do(t, s.value.Set(fmt.Sprintf("unix:/run/a \"%s\" é", s.name)))
 		}
 	}
@@ -139,7 +139,7 @@ func TestSchemaAcceptsTheIntegersThatWeirReads(t *testing.T) {
 			}
 			if _, errs := new(serveOptions).table().parse("f.yaml", fmt.Appendf(nil, "%s: {%s: %d}", s.section.name, s.name, n)); accepts && errs != nil {
 				t.Errorf("%s: the schema accepts %d: %v", s.name, n, errs)
-			} else if !accepts && errs == nil && !slices.Contains([]string{"string", "names", "bool", "float64"}, s.value.kind) {
+			} else if !accepts && errs == nil && !slices.Contains([]string{"string", "names", "bool", "float64"}, s.value.Type()) {
 				t.Errorf("%s: the schema rejects %d", s.name, n)
 			}
 		}
@@ -186,28 +186,43 @@ func schemaOf(t *testing.T, s *setting) schema {
 		integer["type"] = "integer"
 		return []schema{integer, {"type": "string", "pattern": pattern}}
 	}
-	made := map[string]schema{
-		"string":   {"type": "string"},
-		"word":     {"type": "string", "enum": s.value.words},
-		"names":    {"anyOf": []schema{text, {"type": "array", "items": text}}},
-		"bool":     {"type": "boolean"},
-		"int":      {"type": "integer", "minimum": s.value.least, "maximum": s.value.most},
-		"float64":  {"type": "number", "minimum": 0, "maximum": 1},
-		"duration": {"anyOf": patterned(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, schema{"minimum": 0, "maximum": 0})[s.value.least:]}, // without a unit, only 0
-		"size":     {"anyOf": patterned(`^[0-9]+(KiB|MiB|GiB)?$`, schema{"minimum": minSize})},
-		"share":    {"anyOf": patterned(`^1(/[0-9]+)?$`, schema{"minimum": 1, "maximum": 1})},
-		"mode":     {"anyOf": patterned(`^[0-7]+$`, schema{"minimum": 1, "maximum": 777})},
-	}[s.value.kind]
+	var made schema
+	switch v := s.value.(type) {
+	case *textValue:
+		made = schema{"type": "string"}
+	case interface{ words() []string }:
+		made = schema{"type": "string", "enum": v.words()}
+	case *namesValue:
+		made = schema{"anyOf": []schema{text, {"type": "array", "items": text}}}
+	case *boolValue:
+		made = schema{"type": "boolean"}
+	case *intValue:
+		made = schema{"type": "integer", "minimum": v.least, "maximum": v.most}
+	case *ratioValue:
+		made = schema{"type": "number", "minimum": 0, "maximum": 1}
+	case *durationValue:
+		forms := patterned(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, schema{"minimum": 0, "maximum": 0})
+		if v.least > 0 {
+			forms = forms[1:] // without a unit there is only 0
+		}
+		made = schema{"anyOf": forms}
+	case *sizeValue:
+		made = schema{"anyOf": patterned(`^[0-9]+(KiB|MiB|GiB)?$`, schema{"minimum": minSize})}
+	case *shareValue:
+		made = schema{"anyOf": patterned(`^1(/[0-9]+)?$`, schema{"minimum": 1, "maximum": 1})}
+	case *modeValue:
+		made = schema{"anyOf": patterned(`^[0-7]+$`, schema{"minimum": 1, "maximum": 777})}
+	}
 	if made == nil {
-		t.Fatalf("%s: no schema for %s", s.name, s.value.kind)
+		t.Fatalf("%s: no schema for %s", s.name, s.value.Type())
 	}
 	if made["maximum"] == math.MaxInt {
 		delete(made, "maximum")
 	}
 	made["description"] = strings.ReplaceAll(settingHelp()[s.name], "`", "")
 	switch standard := s.value.String(); {
-	case standard == "" || s.value.kind == "names":
-	case slices.Contains([]string{"bool", "int", "float64"}, s.value.kind):
+	case standard == "" || s.value.Type() == "names":
+	case slices.Contains([]string{"bool", "int", "float64"}, s.value.Type()):
 		made["default"] = json.RawMessage(standard)
 	default:
 		made["default"] = standard

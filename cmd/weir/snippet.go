@@ -36,8 +36,13 @@ func snippetCommand() *cobra.Command {
 	f.StringVar(&o.Weir, "weir", "", "the `ADDRESS` of weir serve, host:port or unix:/path; default 127.0.0.1:7070, for envoy 127.0.0.1:7071")
 	f.StringVar(&o.App, "app", "127.0.0.1:8080", "the `ADDRESS` of the application behind the proxy")
 	f.StringVar(&o.Listen, "listen", "0.0.0.0:80", "the `ADDRESS` of the proxy's listener")
-	f.Var(wordValue(&o.whenDown, "deny", "allow lets requests pass while weir does not answer, deny answers 503", "deny", "allow"),
-		"when-down", "while weir is down or hangs, allow requests or deny them with 503; `WORD`")
+	o.whenDown = "deny"
+	whenDown := &wordValue[string]{
+		to:   &o.whenDown,
+		all:  []string{"deny", "allow"},
+		next: "allow lets requests pass while weir does not answer, deny answers 503",
+	}
+	f.Var(whenDown, "when-down", "while weir is down or hangs, allow requests or deny them with 503; `WORD`")
 	f.StringVar(&o.Timeout, "timeout", "100ms", "the `TIMEOUT` of requests to weir")
 	f.BoolVar(&o.Secret, "secret", false, "send weir the secret of its --gate-secret-file")
 	f.StringVar(&o.Dir, "dir", "", "the `DIRECTORY` of the files, for references between them; default: the proxy's below /etc")

@@ -32,23 +32,27 @@ type suggestOptions struct {
 	log         logOptions
 	report      reportOptions
 	write, name string
-	chosen      string // the other flags that change the suggestion
+	chosen      string // the given flags that change the suggestion, for the next command
 }
 
 func suggestCommand() *cobra.Command {
 	o := suggestOptions{Options: suggest.Options{Spare: 0.999, Zone: time.UTC}}
 	cmd := newCommand("suggest LOG... --key DIMENSION=FIELD", "Choose a limit from access logs", wantArgs(1, math.MaxInt, "LOG"), o.run)
-	addParsed(cmd, "window", "w", "1s,1m,1h,day", "`WINDOWS` to try, such as 10s,5m,day", appendEach(&o.Windows, parseWindow))
-	addParsed(cmd, "limit", "", "", "`LIMITS` to try in each window, such as 5,10,20; about 30 by default", appendEach(&o.Limits, parseLimit))
-	addParsed(cmd, "spare", "", "99.9%", "`SHARE` of the keys that keep all their requests where no keys stand apart", setTo(&o.Spare, parseShare))
-	addParsed(cmd, "zone", "", "UTC", "time `ZONE` of hours and days, such as Europe/Berlin", setTo(&o.Zone, parseZone))
+	o.Memory = 512 << 20
 	flags := cmd.Flags()
-	flags.Var(sizeValue(&o.Memory, 512<<20), "max-memory", "`SIZE` of the memory for keys and requests")
+	windows := &parsedValue{standard: "1s,1m,1h,day", parse: appendEach(&o.Windows, parseWindow)}
+	flags.VarP(windows, "window", "w", "`WINDOWS` to try, such as 10s,5m,day")
+	flags.Var(&parsedValue{parse: appendEach(&o.Limits, parseLimit)}, "limit",
+		"`LIMITS` to try in each window, such as 5,10,20; about 30 by default")
+	flags.Var(&parsedValue{standard: "99.9%", parse: setTo(&o.Spare, parseShare)}, "spare",
+		"`SHARE` of the keys that keep all their requests where no keys stand apart")
+	flags.Var(&parsedValue{standard: "UTC", parse: setTo(&o.Zone, parseZone)}, "zone",
+		"time `ZONE` of hours and days, such as Europe/Berlin")
+	flags.Var((*sizeValue)(&o.Memory), "max-memory", "`SIZE` of the memory for keys and requests")
 	withJSON(cmd, "print the result as one JSON object")
 	flags.StringVar(&o.write, "write", "", "write the suggested line to the new policy `FILE`, with shadow: true and a test")
 	flags.StringVar(&o.name, "policy", "suggested", "`NAME` of the policy that --write writes")
 	cmd.MarkFlagFilename("write", "yaml", "yml")
-	remember(cmd, &o.chosen, "limit", "spare", "zone", "max-memory", "policy")
 	group(cmd, "Flags:")
 	addLogFlags(cmd, &o.log)
 	addReportFlags(cmd, &o.report)
@@ -66,6 +70,8 @@ func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 		return err
 	}
 	defer log.Close()
+	o.log.chosen = chosenLogFlags(cmd)
+	o.chosen = repeatFlags(cmd, "limit", "spare", "zone", "max-memory", "policy")
 	for _, w := range o.Where {
 		if hasTrace(log.Files()) && w.Field == "policy" && w.Glob != "" && !w.Not && !cmd.Flags().Changed("policy") && !strings.ContainsAny(w.Glob, "*?") {
 			o.name = w.Glob // the log's own policy

@@ -32,13 +32,23 @@ type topOptions struct {
 }
 
 func topCommand() *cobra.Command {
-	o := topOptions{server: clientFlags{variable: "WEIR_ADMIN_TOKEN"}}
+	o := topOptions{
+		server:   clientFlags{variable: "WEIR_ADMIN_TOKEN"},
+		interval: 2 * time.Second,
+		n:        15,
+	}
 	cmd := newCommand("top", "List the keys that are denied most", wantArgs(0, 0, ""), o.run)
 	f := cmd.Flags()
 	o.server.addTo(cmd, defaultURL, "the `URL` of weir's admin listener, or unix:/path")
 	f.StringVar(&o.policy, "policy", "", "only the policy of that `NAME`")
-	f.VarP(intValue(&o.n, 15, 0, 1000, "write -n 20, for example"), "n", "n", "the number of keys, 0 to 1000")
-	f.Var(durationValue(&o.interval, 2*time.Second, 100*time.Millisecond, "write --interval 2s, for example"), "interval", "the time between two requests, 100ms or more")
+	f.VarP(&intValue{to: &o.n, most: 1000, next: "write -n 20, for example"}, "n", "n",
+		"the number of keys, 0 to 1000")
+	interval := &durationValue{
+		to:    &o.interval,
+		least: 100 * time.Millisecond,
+		next:  "write --interval 2s, for example",
+	}
+	f.Var(interval, "interval", "the time between two requests, 100ms or more")
 	f.BoolVar(&o.once, "once", false, "print the list once")
 	return withJSON(cmd, "print the answers of weir, one JSON object for each request")
 }
