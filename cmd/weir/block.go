@@ -22,8 +22,10 @@ func blockCommand() *cobra.Command {
 	cmd := newCommand("block POLICY [key=value ...]", "Deny a key in a running weir for a time",
 		wantArgs(1, math.MaxInt, "POLICY"), o.run)
 	o.server.addTo(cmd, defaultURL, "the `URL` of weir's admin listener, or unix:/path")
-	cmd.Flags().DurationVar(&o.time, "for", 0, "a `TIME` from now on, such as 10m or 24h; 0 ends blocks")
-	cmd.Flags().StringArrayVar(&o.limits, "limit", nil, "only the limit of that `NAME`; repeat it for several")
+	cmd.Flags().DurationVar(&o.time, "for", 0,
+		"a `TIME` from now on, such as 10m or 24h; 0 ends blocks")
+	cmd.Flags().StringArrayVar(&o.limits, "limit", nil,
+		"only the limit of that `NAME`; repeat it for several")
 	return withJSON(cmd, "print the answer as one JSON object")
 }
 
@@ -62,7 +64,8 @@ func (o *blockOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if len(done.Limits) == 0 {
-		return usage(adminElsewhere, "%s is not a weir of this version: its answer does not list the limits", client.address)
+		return usage(adminElsewhere,
+			"%s is not a weir of this version: its answer does not list the limits", client.address)
 	}
 	out := printable{cmd.OutOrStdout()}
 	if asJSON(cmd) {
@@ -77,6 +80,7 @@ func (o *blockOptions) run(cmd *cobra.Command, args []string) error {
 		_, err = fmt.Fprintf(out, "released: %s\n", text)
 		return err
 	}
-	_, err = fmt.Fprintf(out, "blocked: %s\nuntil: %s\n", text, done.Until.Local().Format("2006-01-02 15:04:05 MST"))
+	_, err = fmt.Fprintf(out, "blocked: %s\nuntil: %s\n", text,
+		done.Until.Local().Format("2006-01-02 15:04:05 MST"))
 	return err
 }

@@ -33,15 +33,18 @@ type checkOptions struct {
 
 func checkCommand() *cobra.Command {
 	o := &checkOptions{op: engine.Attempt}
-	cmd := newCommand("check POLICY [key=value ...]", "Make one decision", wantArgs(1, math.MaxInt, "POLICY"), o.run)
+	cmd := newCommand("check POLICY [key=value ...]", "Make one decision",
+		wantArgs(1, math.MaxInt, "POLICY"), o.run)
 	o.addTo(cmd)
-	cmd.Flags().StringVar(&o.id, "id", "", "the idempotency key: attempts with the same `ID` are charged once")
+	cmd.Flags().StringVar(&o.id, "id", "",
+		"the idempotency key: attempts with the same `ID` are charged once")
 	return withJSON(cmd, "print the answer as one JSON object")
 }
 
 func peekCommand() *cobra.Command {
 	o := &checkOptions{op: engine.Peek}
-	cmd := newCommand("peek POLICY [key=value ...]", "Show the decision that an attempt would get, and take nothing",
+	cmd := newCommand("peek POLICY [key=value ...]",
+		"Show the decision that an attempt would get, and take nothing",
 		wantArgs(1, math.MaxInt, "POLICY"), o.run)
 	o.addTo(cmd)
 	return withJSON(cmd, "print the answer as one JSON object")
@@ -59,7 +62,8 @@ func (o *checkOptions) addTo(cmd *cobra.Command) {
 	}
 	cmd.Flags().VarP(units, "units", "n", "units of the attempt")
 	o.server.variable = "WEIR_TOKEN"
-	o.server.addTo(cmd, "", "ask the running weir at `URL` or unix:/path, such as "+defaultURL+", which has its own policies and store")
+	o.server.addTo(cmd, "", "ask the running weir at `URL` or unix:/path, such as "+defaultURL+
+		", which has its own policies and store")
 }
 
 func (o *checkOptions) run(cmd *cobra.Command, args []string) error {
@@ -78,7 +82,8 @@ func (o *checkOptions) run(cmd *cobra.Command, args []string) error {
 	if err := json.Unmarshal(body, a); err != nil {
 		return err
 	}
-	err = printResult(cmd, cmd.OutOrStdout(), json.RawMessage(body), func(b *strings.Builder) { a.write(b, o, by) })
+	err = printResult(cmd, cmd.OutOrStdout(), json.RawMessage(body),
+		func(b *strings.Builder) { a.write(b, o, by) })
 	if asJSON(cmd) && o.server.url == "" && o.store == "memory" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: decided %s\n", cmd.CommandPath(), by)
 	}
@@ -93,12 +98,14 @@ func (o *checkOptions) checkFlags(cmd *cobra.Command) error {
 	for _, name := range []string{"policies", "store"} {
 		if o.server.url != "" && cmd.Flags().Changed(name) {
 			return usage("leave out one of them",
-				"--url asks a running weir, which has its own policies and store, so --%s has no effect", name)
+				"--url asks a running weir, which has its own policies and store, "+
+					"so --%s has no effect", name)
 		}
 	}
 	for _, name := range []string{"token-file", "ca"} {
 		if o.server.url == "" && cmd.Flags().Changed(name) {
-			return usage("add --url "+defaultURL+", or leave out --"+name, "--%s is for a running weir, and there is no --url", name)
+			return usage("add --url "+defaultURL+", or leave out --"+name,
+				"--%s is for a running weir, and there is no --url", name)
 		}
 	}
 	return nil
@@ -109,7 +116,9 @@ const emptyMemory = "in an empty memory of this command; --url asks a running we
 
 // decide makes the decision in this process. It returns the object of POST /v1/check, and where it
 // was decided. If a shadow cannot decide, that is an error here: its answer would hide the fault.
-func (o *checkOptions) decide(cmd *cobra.Command, name string, pairs []string) (body []byte, by string, err error) {
+func (o *checkOptions) decide(
+	cmd *cobra.Command, name string, pairs []string,
+) (body []byte, by string, err error) {
 	file, _, err := loadPolicies(o.policies, cmd.ErrOrStderr())
 	if err != nil {
 		return nil, "", err
@@ -131,8 +140,14 @@ func (o *checkOptions) decide(cmd *cobra.Command, name string, pairs []string) (
 	if err != nil {
 		return nil, "", err
 	}
-	a := &answer.Answer{Key: target.Key, N: int64(o.n), Op: o.op, States: make([]weir.LimitState, len(p.Limits))}
-	made, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: a.Op, N: a.N, States: a.States, ID: o.id})
+	request := &enforce.Request{
+		Target: target,
+		Op:     o.op,
+		N:      int64(o.n),
+		States: make([]weir.LimitState, len(p.Limits)),
+		ID:     o.id,
+	}
+	made, err := rule.Decide(context.Background(), request)
 	err = cmp.Or(err, made.Err)
 	switch {
 	case errors.Is(err, &engine.InputError{Field: "id"}):
@@ -142,7 +157,16 @@ func (o *checkOptions) decide(cmd *cobra.Command, name string, pairs []string) (
 	case err != nil:
 		return nil, "", unreachable(store.Name, err)
 	}
-	a.Compiled, a.Units, a.Decision, a.Blocked = made.Limiter.Compiled(), made.Units, made.Decision, made.Applied.Blocked
+	a := &answer.Answer{
+		Compiled: made.Limiter.Compiled(),
+		Key:      target.Key,
+		Op:       request.Op,
+		N:        request.N,
+		Decision: made.Decision,
+		States:   request.States,
+		Units:    made.Units,
+		Blocked:  made.Applied.Blocked,
+	}
 	by = emptyMemory
 	if store.Memory == nil {
 		by = "on " + store.Name
@@ -151,7 +175,9 @@ func (o *checkOptions) decide(cmd *cobra.Command, name string, pairs []string) (
 }
 
 // askServer requests the decision of a running weir.
-func (o *checkOptions) askServer(cmd *cobra.Command, name string, pairs []string) (body []byte, by string, err error) {
+func (o *checkOptions) askServer(
+	cmd *cobra.Command, name string, pairs []string,
+) (body []byte, by string, err error) {
 	values, err := readPairs(pairs, "write the key as DIMENSION=VALUE")
 	if err != nil {
 		return nil, "", err
@@ -164,7 +190,8 @@ func (o *checkOptions) askServer(cmd *cobra.Command, name string, pairs []string
 	}{Policy: name, Key: map[string]string{}, N: o.n, ID: o.id}
 	for _, v := range values {
 		if !utf8.ValidString(v.Value) {
-			return nil, "", usage("leave out --url, or send the value in UTF-8", "the value of %q is not UTF-8, and requests to weir are", v.Name)
+			return nil, "", usage("leave out --url, or send the value in UTF-8",
+				"the value of %q is not UTF-8, and requests to weir are", v.Name)
 		}
 		request.Key[v.Name] = v.Value
 	}
@@ -176,7 +203,8 @@ func (o *checkOptions) askServer(cmd *cobra.Command, name string, pairs []string
 	if o.op == engine.Peek {
 		path = "/v1/peek"
 	}
-	a, err := client.call(cmd.Context(), http.MethodPost, path, request, &struct{}{}, "is --url the address of --listen?")
+	a, err := client.call(cmd.Context(), http.MethodPost, path, request, &struct{}{},
+		"is --url the address of --listen?")
 	if err != nil {
 		return nil, "", err
 	}
@@ -286,7 +314,8 @@ func (a *shownAnswer) rows() [][]string {
 		rows[0] = append(rows[0], "NEXT END")
 	}
 	for _, l := range a.Limits {
-		row := []string{l.Name, number(l.Used), number(cmp.Or(l.Burst, l.Max)), l.window(), waitText(l.RetryAfter), waitText(l.ResetAfter)}
+		row := []string{l.Name, number(l.Used), number(cmp.Or(l.Burst, l.Max)), l.window(),
+			waitText(l.RetryAfter), waitText(l.ResetAfter)}
 		if l.MaxHold > 0 && l.Used > 0 {
 			row = append(row, waitText(l.Next))
 		} else if held {

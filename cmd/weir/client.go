@@ -39,10 +39,12 @@ type clientFlags struct {
 // addTo adds the flags to a verb. address is the default of --url.
 func (f *clientFlags) addTo(cmd *cobra.Command, address, help string) {
 	cmd.Flags().StringVar(&f.url, "url", address, help)
-	cmd.Flags().StringVar(&f.ca, "ca", "", "a PEM `FILE` with the authority of weir's certificate, for https; default: those of the system")
+	cmd.Flags().StringVar(&f.ca, "ca", "", "a PEM `FILE` with the authority of weir's certificate, "+
+		"for https; default: those of the system")
 	cmd.MarkFlagFilename("ca", "pem", "crt")
 	if f.variable != "" {
-		cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "a `FILE` with the token that weir requires; or set $"+f.variable)
+		cmd.Flags().StringVar(&f.tokenFile, "token-file", "",
+			"a `FILE` with the token that weir requires; or set $"+f.variable)
 		cmd.MarkFlagFilename("token-file")
 	}
 }
@@ -58,8 +60,11 @@ type apiClient struct {
 
 // newClient returns a client for the weir serve at --url, a URL or unix:/path.
 func (f *clientFlags) newClient(timeout time.Duration) (*apiClient, error) {
-	c := &apiClient{address: f.url, base: f.url, variable: f.variable, http: http.Client{Timeout: timeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	c := &apiClient{address: f.url, base: f.url, variable: f.variable}
+	c.http.Timeout = timeout
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // a token must not follow a redirect
+	}
 	transport := &http.Transport{}
 	if path, ok := strings.CutPrefix(f.url, "unix:"); ok {
 		c.base = "http://weir"
@@ -108,15 +113,18 @@ func isAddressOfWeir(u *url.URL) bool {
 // trustOnly returns the configuration of TLS that trusts the authorities of a file.
 func trustOnly(path, scheme string) (*tls.Config, error) {
 	if scheme != "https" {
-		return nil, usage("write --url https://…, or leave out --ca", "--ca is for https, and --url has no https")
+		return nil, usage("write --url https://…, or leave out --ca",
+			"--ca is for https, and --url has no https")
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, unreadableFile("ca", "the PEM file of the authority that signed weir's certificate", err)
+		return nil, unreadableFile("ca",
+			"the PEM file of the authority that signed weir's certificate", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, usage("name the PEM file of the authority that signed weir's certificate", "--ca: %s holds no PEM certificate", path)
+		return nil, usage("name the PEM file of the authority that signed weir's certificate",
+			"--ca: %s holds no PEM certificate", path)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }
@@ -146,7 +154,8 @@ func (f *clientFlags) readToken() (token string, err error) {
 		}
 	}
 	if f.tokenFile != "" {
-		return "", usage("write the token in a line of it", "--token-file: %s has no token", f.tokenFile)
+		return "", usage("write the token in a line of it",
+			"--token-file: %s has no token", f.tokenFile)
 	}
 	return "", nil
 }
@@ -165,7 +174,9 @@ const maxAnswer = 16 << 20
 
 // send sends a request with a JSON body, or with none. Without an answer the error is a failure
 // with the code.
-func (c *apiClient) send(ctx context.Context, method, path string, body any, code int) (*apiAnswer, error) {
+func (c *apiClient) send(
+	ctx context.Context, method, path string, body any, code int,
+) (*apiAnswer, error) {
 	var content io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
@@ -201,9 +212,10 @@ func (c *apiClient) send(ctx context.Context, method, path string, body any, cod
 func (c *apiClient) unanswered(err error, code int) error {
 	next := "does weir serve run there? start it, or name its address by --url"
 	certificate := new(tls.CertificateVerificationError)
-	plain := new(tls.RecordHeaderError)
+	// Some errors of net/http have no type.
+	mentions := func(text string) bool { return strings.Contains(err.Error(), text) }
 	switch {
-	case errors.As(err, plain), strings.Contains(err.Error(), "HTTP response to HTTPS client"): // the latter has no type
+	case errors.As(err, new(tls.RecordHeaderError)), mentions("HTTP response to HTTPS client"):
 		next = "it does not speak TLS; write --url " + c.otherScheme()
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		next = "name the file of the authority that signed its certificate by --ca FILE"
@@ -211,10 +223,14 @@ func (c *apiClient) unanswered(err error, code int) error {
 		next = "write the host that its certificate names, or renew the certificate"
 	case errors.As(err, new(*net.DNSError)):
 		next = "is the host's name right?"
-	case strings.Contains(err.Error(), "malformed HTTP"), strings.Contains(err.Error(), "readLoopPeekFail"): // no types either
+	case mentions("malformed HTTP"), mentions("readLoopPeekFail"):
 		next = "something else than HTTP listens there; is --url the address of --listen?"
 	}
-	return &failure{code: code, err: fmt.Errorf("%s does not answer: %w", c.address, err), next: next}
+	return &failure{
+		code: code,
+		err:  fmt.Errorf("%s does not answer: %w", c.address, err),
+		next: next,
+	}
 }
 
 // otherScheme returns the address with https in place of http, or the reverse.
@@ -228,16 +244,20 @@ func (c *apiClient) otherScheme() string {
 // call sends a request and reads the JSON object of an answer 200 into result. The error names the
 // address, the status, the reason and the next step. elsewhere is the next step if the address
 // has no such path.
-func (c *apiClient) call(ctx context.Context, method, path string, body, result any, elsewhere string) (*apiAnswer, error) {
+func (c *apiClient) call(
+	ctx context.Context, method, path string, body, result any, elsewhere string,
+) (*apiAnswer, error) {
 	a, err := c.send(ctx, method, path, body, exitStore)
 	if err != nil {
 		return nil, err
 	}
+	request := method + " " + strings.Split(path, "?")[0]
 	if a.status != http.StatusOK {
-		return nil, c.rejected(a, method+" "+strings.Split(path, "?")[0], elsewhere)
+		return nil, c.rejected(a, request, elsewhere)
 	}
 	if a.contentType != "application/json" || json.Unmarshal(a.body, result) != nil {
-		return nil, usage(elsewhere, "%s is not a weir: its answer to %s %s is malformed", c.address, method, strings.Split(path, "?")[0])
+		return nil, usage(elsewhere,
+			"%s is not a weir: its answer to %s is malformed", c.address, request)
 	}
 	return a, nil
 }
@@ -249,12 +269,15 @@ func (c *apiClient) rejected(a *apiAnswer, request, elsewhere string) error {
 	case a.status == http.StatusUnauthorized:
 		next := "name the file with its token by --token-file, or set $" + c.variable +
 			"; operators' calls are answered at --admin-listen, decisions at --listen"
-		return usage(next, "%s answers %s: authentication required: the bearer token is missing or wrong", c.address, a.text)
+		return usage(next,
+			"%s answers %s: authentication required: the bearer token is missing or wrong",
+			c.address, a.text)
 	case a.status/100 == 3 && a.location != "":
 		return usage("write the address of weir itself by --url",
 			"%s answers %s: it refers to %q", c.address, a.text, redact.URL(a.location))
 	case bytes.Contains(a.body, []byte("HTTP request to an HTTPS server")):
-		return usage("write --url "+c.otherScheme(), "%s answers %s: it speaks TLS", c.address, a.text)
+		return usage("write --url "+c.otherScheme(),
+			"%s answers %s: it speaks TLS", c.address, a.text)
 	case a.status >= http.StatusInternalServerError:
 		why := cmp.Or(problem, "it gives no reason")
 		return &failure{
@@ -263,7 +286,8 @@ func (c *apiClient) rejected(a *apiAnswer, request, elsewhere string) error {
 			next: "see its log, and store_down of its /readyz",
 		}
 	case problem == "":
-		return usage(elsewhere, "%s is not a weir: it answers %s to %s, without a reason", c.address, a.text, request)
+		return usage(elsewhere,
+			"%s is not a weir: it answers %s to %s, without a reason", c.address, a.text, request)
 	}
 	if a.status != http.StatusNotFound {
 		elsewhere = "" // the reason of a weir that has the path names the next step

@@ -20,14 +20,16 @@ import (
 )
 
 func configCommand() *cobra.Command {
-	check := newCommand("check FILE...", "Check configuration files of weir serve", wantArgs(1, math.MaxInt, "FILE"),
+	check := newCommand("check FILE...", "Check configuration files of weir serve",
+		wantArgs(1, math.MaxInt, "FILE"),
 		func(cmd *cobra.Command, paths []string) error { return checkFiles(cmd, paths, checkConfig) })
 	show := settingsCommand("print", "Print the settings of weir serve with the source of each",
 		func(cmd *cobra.Command, _ *serveOptions, table settings) error {
 			return printResult(cmd, cmd.OutOrStdout(), table.printed(), table.write)
 		})
 	return withVerbs("config check|print", "Check or print the configuration of weir serve",
-		withJSON(check, jsonOfFiles), withJSON(show, "print a JSON array with an object for each setting"))
+		withJSON(check, jsonOfFiles),
+		withJSON(show, "print a JSON array with an object for each setting"))
 }
 
 // validConfig is the output of weir config check --json for a good file.
@@ -65,7 +67,12 @@ type printedSetting struct {
 func (t settings) printed() []printedSetting {
 	var all []printedSetting
 	for _, s := range t {
-		all = append(all, printedSetting{s.section.name, s.name, s.shownValue(), cmp.Or(s.source, "default")})
+		all = append(all, printedSetting{
+			Section: s.section.name,
+			Name:    s.name,
+			Value:   s.shownValue(),
+			Source:  cmp.Or(s.source, "default"),
+		})
 	}
 	return all
 }
@@ -116,10 +123,19 @@ func (t settings) load(path string) (int, error) {
 // parse reads the text of a configuration file. name is for messages only.
 func (t settings) parse(name string, src []byte) (int, []*policy.Error) {
 	if len(src) > policyfile.MaxBytes {
-		return 0, []*policy.Error{{File: name, Problem: "the file is larger than 256 KiB", Next: "write the settings of one weir serve"}}
+		return 0, []*policy.Error{{
+			File:    name,
+			Problem: "the file is larger than 256 KiB",
+			Next:    "write the settings of one weir serve",
+		}}
 	}
 	document, err := yamlnode.Read(src)
-	f := settingsFile{name: name, document: document, table: t, replaced: new(serveOptions).table()}
+	f := settingsFile{
+		name:       name,
+		document:   document,
+		table:      t,
+		overridden: new(serveOptions).table(),
+	}
 	if err != nil {
 		f.fail(err.Offset, err.Next, "%s", err.Problem)
 	} else {
@@ -130,20 +146,21 @@ func (t settings) parse(name string, src []byte) (int, []*policy.Error) {
 
 // settingsFile is a configuration file while it is read.
 type settingsFile struct {
-	name     string
-	document *yamlnode.Document
-	table    settings
-	replaced settings // gets the values of settings that have another source
-	count    int      // settings in the file
-	errors   []*policy.Error
+	name       string
+	document   *yamlnode.Document
+	table      settings
+	overridden settings // takes the values that a flag or a variable overrides: they are checked too
+	count      int      // settings in the file
+	errors     []*policy.Error
 }
 
 // at returns the place of an offset. Of a line with a URL or an @, which may hold a password, or
 // with a token or secret, it keeps only the key.
 func (f *settingsFile) at(offset int) *policy.Error {
 	line, column, source := f.document.Position(offset)
-	private := func(mark string) bool { return strings.Contains(source, mark) }
-	if key, _, found := strings.Cut(source, ":"); found && slices.ContainsFunc([]string{"://", "@", "token", "secret"}, private) {
+	isPrivate := slices.ContainsFunc([]string{"://", "@", "token", "secret"},
+		func(mark string) bool { return strings.Contains(source, mark) })
+	if key, _, found := strings.Cut(source, ":"); found && isPrivate {
 		source = key + ": …"
 	}
 	return &policy.Error{File: f.name, Line: line, Column: column, Source: source}
@@ -163,7 +180,8 @@ func (f *settingsFile) fail(offset int, next, problem string, args ...any) {
 // root reads the whole file. Empty sections and an empty file set nothing.
 func (f *settingsFile) root(n *yamlnode.Node) {
 	if n.Kind != yamlnode.Map && !n.Null() {
-		f.fail(n.Offset, "write a section such as listeners: with its settings below", "the file is a %s, not a map of sections", n.Type())
+		f.fail(n.Offset, "write a section such as listeners: with its settings below",
+			"the file is a %s, not a map of sections", n.Type())
 	}
 	for key, value := range n.Pairs() {
 		settings := f.table.in(key.Text)
@@ -171,7 +189,8 @@ func (f *settingsFile) root(n *yamlnode.Node) {
 		case len(settings) == 0 || key.Text == "":
 			f.setting(section{}, key, value)
 		case value.Kind != yamlnode.Map && !value.Null():
-			f.fail(value.Offset, "write its settings below it, one a line, indented", "%s is a section, not a %s", key.Text, value.Type())
+			f.fail(value.Offset, "write its settings below it, one a line, indented",
+				"%s is a section, not a %s", key.Text, value.Type())
 		default:
 			for key, value := range value.Pairs() {
 				f.setting(settings[0].section, key, value)
@@ -192,7 +211,7 @@ func (f *settingsFile) setting(in section, key, value *yamlnode.Node) {
 		s.place = f.at(value.Offset)
 		s.source = fmt.Sprintf("%s:%d", s.place.File, s.place.Line)
 	} else {
-		s = f.replaced.setting(s.name)
+		s = f.overridden.setting(s.name)
 	}
 	if value.Kind != yamlnode.List || s.value.Type() != "names" {
 		f.read(s, value)
@@ -208,7 +227,8 @@ func (f *settingsFile) read(s *setting, n *yamlnode.Node) {
 	case n.Null():
 		f.fail(n.Offset, "write one, or remove the key", "%s has no value", s.name)
 	case n.Kind != yamlnode.Scalar:
-		f.fail(n.Offset, "write the value behind the colon", "%s takes one value, not a %s", s.name, n.Type())
+		f.fail(n.Offset, "write the value behind the colon",
+			"%s takes one value, not a %s", s.name, n.Type())
 	case n.Text == "" && s.value.Type() == "string":
 		f.fail(n.Offset, "write one, or remove the key", "%s is empty", s.name)
 	default:
@@ -222,7 +242,8 @@ func (f *settingsFile) read(s *setting, n *yamlnode.Node) {
 // name in another section, or nil.
 func (f *settingsFile) unknown(in section, elsewhere *setting, key *yamlnode.Node) {
 	if elsewhere != nil {
-		f.fail(key.Offset, fmt.Sprintf("move it to %v", elsewhere.section), "%s does not belong in %v", elsewhere.name, in)
+		f.fail(key.Offset, fmt.Sprintf("move it to %v", elsewhere.section),
+			"%s does not belong in %v", elsewhere.name, in)
 		return
 	}
 	var here, all []string

@@ -121,7 +121,8 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		if name != "" {
 			next = "did you mean --" + name + "?"
 		}
-		if (name == "" || len(typed) < 4) && strings.Contains(cmd.Use, "key=value") { // short words are near to most
+		isUnlikely := name == "" || len(typed) < 4 // short words are near to most
+		if isUnlikely && strings.Contains(cmd.Use, "key=value") {
 			next = "a key has no dashes: write " + typed + "=VALUE"
 		}
 	}

@@ -58,14 +58,17 @@ func rootCommand() *cobra.Command {
 	cobra.EnableCommandSorting = false // the order of addVerbs
 	root.SetUsageTemplate(usageTemplate)
 	explain(root)
-	addVerbs(root, "Policies:", validateCommand(), testCommand(), checkCommand(), peekCommand(), replayCommand(), suggestCommand())
-	serve := settingsCommand("serve", "Serve decisions over HTTP", serve)
-	addVerbs(root, "Service:", serve, configCommand(), readyCommand(), topCommand(), resetCommand(), blockCommand(), storeCommand(), snippetCommand())
+	addVerbs(root, "Policies:",
+		validateCommand(), testCommand(), checkCommand(), peekCommand(), replayCommand(), suggestCommand())
+	addVerbs(root, "Service:",
+		settingsCommand("serve", "Serve decisions over HTTP", serve), configCommand(), readyCommand(),
+		topCommand(), resetCommand(), blockCommand(), storeCommand(), snippetCommand())
 	addVerbs(root, "Other:", versionCommand(), helpCommand(root))
 	root.SetCompletionCommandGroupID("Other:")
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})
-	completion.Args, completion.RunE = cobra.ArbitraryArgs, helpOrUnknownVerb // by default a wrong shell is help and no error
+	completion.Args = cobra.ArbitraryArgs
+	completion.RunE = helpOrUnknownVerb // by default a wrong shell is help and no error
 	return root
 }
 
@@ -80,7 +83,8 @@ func helpOrUnknownVerb(cmd *cobra.Command, args []string) error {
 func unknownVerb(cmd *cobra.Command, name string) error {
 	path := cmd.CommandPath()
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
-		return usage("did you mean "+path+" "+strings.Join(near, " or "+path+" ")+"?", "%q is not a verb of %s", name, path)
+		return usage("did you mean "+path+" "+strings.Join(near, " or "+path+" ")+"?",
+			"%q is not a verb of %s", name, path)
 	}
 	var verbs []string
 	for _, c := range cmd.Commands() {
@@ -88,22 +92,32 @@ func unknownVerb(cmd *cobra.Command, name string) error {
 			verbs = append(verbs, c.Name())
 		}
 	}
-	return usage("the verbs are "+strings.Join(verbs, ", ")+"; "+path+" -h explains them", "%q is not a verb of %s", name, path)
+	return usage("the verbs are "+strings.Join(verbs, ", ")+"; "+path+" -h explains them",
+		"%q is not a verb of %s", name, path)
 }
 
 // newCommand returns the command of a verb.
-func newCommand(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, args []string) (err error) {
-		cmd.Flags().Visit(func(f *pflag.Flag) {
-			if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
-				err = usage("is a $VARIABLE in it unset? give a value, or leave the flag out", "--%s is empty", f.Name)
-			}
-		})
-		if err != nil {
+func newCommand(
+	use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error,
+) *cobra.Command {
+	checkAndRun := func(cmd *cobra.Command, args []string) error {
+		if err := checkNoneIsEmpty(cmd.Flags()); err != nil {
 			return err
 		}
 		return run(cmd, args)
-	}}
+	}
+	return &cobra.Command{Use: use, Short: short, Args: args, RunE: checkAndRun}
+}
+
+// checkNoneIsEmpty rejects a flag with an empty text, which is probably a mistake.
+func checkNoneIsEmpty(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
+			err = usage("is a $VARIABLE in it unset? give a value, or leave the flag out",
+				"--%s is empty", f.Name)
+		}
+	})
+	return err
 }
 
 // withVerbs returns the command of a verb that has verbs itself.
@@ -127,9 +141,11 @@ func wantArgs(least, most int, name string) cobra.PositionalArgs {
 		case len(args) < least:
 			return usage(next, "%s is missing", name)
 		case len(args) > most && isPolicyFile(args[most]) && cmd.Flags().Lookup("policies") != nil:
-			return usage("write "+cmd.CommandPath()+" --policies "+args[most], "%q is one argument too many; a policy file is named by --policies", args[most])
+			return usage("write "+cmd.CommandPath()+" --policies "+args[most],
+				"%q is one argument too many; a policy file is named by --policies", args[most])
 		case len(args) > most && weir.ValidName(args[most]) && cmd.Flags().Lookup("policy") != nil:
-			return usage("write --policy "+args[most], "%q is one argument too many; %s", args[most], takes)
+			return usage("write --policy "+args[most],
+				"%q is one argument too many; %s", args[most], takes)
 		case len(args) > most:
 			return usage(next, "%q is one argument too many; %s", args[most], takes)
 		}
@@ -160,7 +176,8 @@ var usageTemplate string
 // explain sets the description and the examples of cmd from its text, if it has one.
 func explain(cmd *cobra.Command) {
 	text, _ := helpTexts.ReadFile("help/" + cmd.Name() + ".txt")
-	cmd.Long, cmd.Example, _ = strings.Cut(strings.TrimSuffix(string(text), "\n"), "\n\nExamples:\n")
+	cmd.Long, cmd.Example, _ = strings.Cut(strings.TrimSuffix(string(text), "\n"),
+		"\n\nExamples:\n")
 }
 
 // addVerbs adds verbs under a heading of the help.
@@ -210,7 +227,8 @@ func flagGroups(cmd *cobra.Command) string {
 	})
 	var b strings.Builder
 	for _, heading := range headings {
-		b.WriteString("\n\n" + heading + "\n" + strings.TrimRight(groups[heading].FlagUsagesWrapped(helpWidth), "\n"))
+		b.WriteString("\n\n" + heading + "\n" +
+			strings.TrimRight(groups[heading].FlagUsagesWrapped(helpWidth), "\n"))
 	}
 	if rare > 0 {
 		fmt.Fprintf(&b, "\n\n%s -h --all shows %d more flags.", cmd.CommandPath(), rare)
@@ -219,26 +237,28 @@ func flagGroups(cmd *cobra.Command) string {
 }
 
 func helpCommand(root *cobra.Command) *cobra.Command {
-	cmd := newCommand("help [VERB]", "Explain a verb", wantArgs(0, 2, "VERB"), func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return root.Help()
-		}
-		verb, rest, err := root.Find(args)
-		if err != nil || verb == root || len(rest) > 0 {
-			return unknownVerb(root, strings.Join(args, " "))
-		}
-		verb.InitDefaultHelpFlag()
-		return verb.Help()
-	})
+	cmd := newCommand("help [VERB]", "Explain a verb", wantArgs(0, 2, "VERB"),
+		func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return root.Help()
+			}
+			verb, rest, err := root.Find(args)
+			if err != nil || verb == root || len(rest) > 0 {
+				return unknownVerb(root, strings.Join(args, " "))
+			}
+			verb.InitDefaultHelpFlag()
+			return verb.Help()
+		})
 	root.SetHelpCommand(cmd)
 	return cmd
 }
 
 func versionCommand() *cobra.Command {
-	return newCommand("version", "Print the version", wantArgs(0, 0, ""), func(cmd *cobra.Command, _ []string) error {
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "weir %s\n", versionLine())
-		return err
-	})
+	return newCommand("version", "Print the version", wantArgs(0, 0, ""),
+		func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "weir %s\n", versionLine())
+			return err
+		})
 }
 
 // version returns the version that the go command wrote into the binary, such as

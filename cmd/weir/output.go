@@ -59,7 +59,8 @@ func checkOutput(flag, path string, inputs []string) error {
 	file, err := os.Stat(path)
 	switch {
 	case path == "-":
-		return usage("choose a file, or write ./- for one of that name", "--%s: - is no name of a file", flag)
+		return usage("choose a file, or write ./- for one of that name",
+			"--%s: - is no name of a file", flag)
 	case err == nil && isInput(file, inputs):
 		return usage("choose another file for --"+flag, "%s is a file to read", path)
 	}
@@ -68,7 +69,10 @@ func checkOutput(flag, path string, inputs []string) error {
 
 // isInput reports whether a file, which is no terminal, is one of the inputs; - is standard input.
 func isInput(file os.FileInfo, inputs []string) bool {
-	return file.Mode()&os.ModeCharDevice == 0 && slices.ContainsFunc(inputs, func(name string) bool {
+	if file.Mode()&os.ModeCharDevice != 0 {
+		return false
+	}
+	return slices.ContainsFunc(inputs, func(name string) bool {
 		other, err := os.Stat(name)
 		if name == "-" {
 			other, err = os.Stdin.Stat()

@@ -31,13 +31,16 @@ func withoutExpired(p *policy.Definition, now time.Time) *policy.Definition {
 func variationMistakes(p *policy.Definition) (notes []string) {
 	for _, plan := range p.Plans {
 		if plan.Name == "default" && p.PlanBy != "" {
-			const note = "line %d: plan default of %s applies only to calls with %s=default; without a plan the policy's own limits apply"
+			const note = "line %d: plan default of %s applies only to calls with %s=default; " +
+				"without a plan the policy's own limits apply"
 			notes = append(notes, fmt.Sprintf(note, plan.Line, p.Name, p.PlanBy))
 		}
 	}
 	for _, o := range p.Overrides {
-		if slices.ContainsFunc(o.For, func(d policy.Dimension) bool { return strings.Contains(d.Value, "*") }) {
-			const note = "line %d: the override of %s for %s is for that value alone, since values have no wildcards"
+		hasStar := func(d policy.Dimension) bool { return strings.Contains(d.Value, "*") }
+		if slices.ContainsFunc(o.For, hasStar) {
+			const note = "line %d: the override of %s for %s is for that value alone, " +
+				"since values have no wildcards"
 			notes = append(notes, fmt.Sprintf(note, o.Line, p.Name, pairsText(o.For, answer.Shown)))
 		}
 	}
@@ -58,8 +61,8 @@ func hiddenOverrides(p *policy.Definition) (notes []string) {
 	for i := range p.Overrides {
 		o := &p.Overrides[i]
 		if by := hiddenBy(groups, p, o); by != nil {
-			const note = "line %d: the override of %s for %s never applies, because that of line %d for all %s stands first; " +
-				"put it above line %d"
+			const note = "line %d: the override of %s for %s never applies, " +
+				"because that of line %d for all %s stands first; put it above line %d"
 			here, first := pairsText(o.For, answer.Shown), pairsText(by.For, answer.Shown)
 			notes = append(notes, fmt.Sprintf(note, o.Line, p.Name, here, by.Line, first, by.Line))
 			continue

@@ -33,7 +33,8 @@ func loadPolicies(path string, stderr io.Writer) (file *policy.File, text []byte
 		if file, err = policy.Parse(builtIn, demonstration); err != nil {
 			return nil, nil, err
 		}
-		fmt.Fprintf(stderr, "weir: no --policies FILE, so these are %s: %s\n", builtIn, strings.Join(names(file), ", "))
+		fmt.Fprintf(stderr, "weir: no --policies FILE, so these are %s: %s\n", builtIn,
+			strings.Join(names(file), ", "))
 		return file, nil, nil
 	}
 	if text, err = enforce.ReadFile(path); err == nil {
@@ -49,9 +50,11 @@ func findPolicy(file *policy.File, name string) (*policy.Definition, error) {
 	}
 	known := names(file)
 	if isPolicyFile(name) {
-		return nil, usage("write --policies "+name+" and the name of a policy", "%q is no policy; a policy file is named by --policies", name)
+		return nil, usage("write --policies "+name+" and the name of a policy",
+			"%q is no policy; a policy file is named by --policies", name)
 	}
-	return nil, usage(didYouMean(name, known, "its policies are "+listed(known)), "%s has no policy %q", file.Name, name)
+	return nil, usage(didYouMean(name, known, "its policies are "+listed(known)),
+		"%s has no policy %q", file.Name, name)
 }
 
 func names(file *policy.File) []string {
@@ -64,8 +67,12 @@ func names(file *policy.File) []string {
 
 // reloader returns the reloader of a file, or of a directory if read takes one. seen is the content
 // in force, as read returns it. Invalid content changes nothing; the server logs each reload.
-func reloader[T any](path string, seen []byte, read func(path string) ([]byte, error),
-	parse func(path string, content []byte) (T, error), reload func(T, error) error) *filewatch.Watcher {
+func reloader[T any](
+	path string, seen []byte,
+	read func(path string) ([]byte, error),
+	parse func(path string, content []byte) (T, error),
+	reload func(T, error) error,
+) *filewatch.Watcher {
 	return &filewatch.Watcher{
 		Seen: seen,
 		Read: func() ([]byte, error) { return filewatch.ReadEnding(path, read) },

@@ -19,13 +19,15 @@ func readyCommand() *cobra.Command {
 	var o readyOptions
 	cmd := newCommand("ready", "Report whether a running weir is ready", wantArgs(0, 0, ""), o.run)
 	o.server.addTo(cmd, defaultURL, "the `URL` of any of weir's HTTP listeners, or unix:/path")
-	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Second, "timeout of the request, 1ms to 1m")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Second,
+		"timeout of the request, 1ms to 1m")
 	return withJSON(cmd, "print the answer, one JSON object")
 }
 
 func (o *readyOptions) run(cmd *cobra.Command, _ []string) error {
 	if o.timeout < time.Millisecond || o.timeout > time.Minute {
-		return usage("write --timeout 2s, for example", "--timeout must be 1ms to 1m, not %v", o.timeout)
+		return usage("write --timeout 2s, for example",
+			"--timeout must be 1ms to 1m, not %v", o.timeout)
 	}
 	client, err := o.server.newClient(o.timeout)
 	if err != nil {
@@ -37,7 +39,8 @@ func (o *readyOptions) run(cmd *cobra.Command, _ []string) error {
 	}
 	var state readiness
 	isWeir := json.Unmarshal(a.body, &state) == nil && state.Ready != nil
-	if !isWeir && a.status < http.StatusInternalServerError { // a proxy answers 5xx for a weir that is gone
+	// A proxy answers 5xx for a weir that is gone.
+	if !isWeir && a.status < http.StatusInternalServerError {
 		return client.notReadiness(a)
 	}
 	isReady := a.status == http.StatusOK
@@ -58,8 +61,8 @@ func (o *readyOptions) run(cmd *cobra.Command, _ []string) error {
 	return err
 }
 
-// readiness is the part of /readyz that is printed. A listener that requires a token tells no more
-// than whether it is ready.
+// readiness is the part of /readyz that is printed. Where a listener requires a token, the answer
+// has only the member ready.
 type readiness struct {
 	Ready     *bool  `json:"ready"`
 	StoreDown string `json:"store_down"`

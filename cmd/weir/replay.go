@@ -3,10 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,18 +25,31 @@ type replayOptions struct {
 
 func replayCommand() *cobra.Command {
 	var o replayOptions
-	cmd := newCommand("replay --policies FILE TRACE.jsonl...|LOG...", "Decide a recorded trace or access logs in virtual time", wantArgs(1, math.MaxInt, "TRACE.jsonl"), o.run)
+	cmd := newCommand("replay --policies FILE TRACE.jsonl...|LOG...",
+		"Decide a recorded trace or access logs in virtual time",
+		wantArgs(1, math.MaxInt, "TRACE.jsonl"), o.run)
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
-	cmd.Flags().StringVarP(&o.decisions, "decisions", "d", "", "write the answers to `OUT.jsonl` and the summary to stdout")
+	cmd.Flags().StringVarP(&o.decisions, "decisions", "d", "",
+		"write the answers to `OUT.jsonl` and the summary to stdout")
 	withJSON(cmd, "print the summary as one JSON object")
 	group(cmd, "Flags:")
-	cmd.Flags().StringVar(&o.log.Policy, "policy", "", "decide access logs by the policy `NAME`; without it by every policy whose keys are given")
-	cmd.Flags().StringVar(&o.log.against, "against", "", "also decide access logs by the policy file `OLD.yaml`, and show the changes")
+	cmd.Flags().StringVar(&o.log.Policy, "policy", "",
+		"decide access logs by the policy `NAME`; without it by every policy whose keys are given")
+	cmd.Flags().StringVar(&o.log.against, "against", "",
+		"also decide access logs by the policy file `OLD.yaml`, and show the changes")
 	addLogFlags(cmd, &o.log)
 	addReportFlags(cmd, &o.report)
 	group(cmd, "Report of access logs:")
 	return cmd
+}
+
+// replayInput is what weir replay decides, and by which policies and store.
+type replayInput struct {
+	files    []string
+	log      *accesslog.Reader // reads the files
+	policies *policy.File
+	store    *store.Store
 }
 
 // run replays a trace or access logs.
@@ -46,46 +57,61 @@ func (o *replayOptions) run(cmd *cobra.Command, files []string) (err error) {
 	if o.policies == "" {
 		return usage("weir replay -h shows examples", "--policies FILE is missing")
 	}
-	flag := slices.IndexFunc(logFlags, cmd.Flags().Changed)
 	read := &o.log.read
-	read.WholeTraces = flag < 0 && (read.Format == accesslog.Auto || read.Format == accesslog.JSONL)
+	mayBeTrace := read.Format == accesslog.Auto || read.Format == accesslog.JSONL
+	read.WholeTraces = mayBeTrace && logFlag(cmd) == ""
 	log, err := openLogs(cmd, files, append(files, o.policies, o.log.against), *read)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	isTrace := hasTrace(log.Files()) || log.Files()[0].Format == "" && read.WholeTraces && len(files) == 1
-	switch {
-	case isTrace && flag >= 0:
-		return usage("a line of a trace names its own policy, key and units", "--%s is for access logs, not for traces", logFlags[flag])
-	case !isTrace && o.decisions != "":
-		return usage("the summary of access logs goes to stdout", "--decisions is for traces, not for access logs")
-	case o.log.against != "" && o.store != "memory":
-		return usage("leave out --store", "--against needs the memory store, because both files would share the histories of another")
+	isUnknown := log.Files()[0].Format == "" && len(files) == 1
+	isTrace := hasTrace(log.Files()) || isUnknown && read.WholeTraces
+	if err := o.checkFlags(cmd, isTrace); err != nil {
+		return err
 	}
 	store, err := openStore(o.store)
 	if err != nil {
 		return err
 	}
 	defer closeStore(store, &err)
-	file, _, err := loadPolicies(o.policies, cmd.ErrOrStderr())
+	policies, _, err := loadPolicies(o.policies, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
+	in := &replayInput{files: files, log: log, policies: policies, store: store}
 	if isTrace {
-		return replayTrace(cmd, o, files, log.Trace(), file, store)
+		return o.replayTrace(cmd, in)
 	}
-	return replayLogs(cmd, o, files, log, file, store)
+	return o.replayLogs(cmd, in)
 }
 
-func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, trace io.Reader, policies *policy.File, on *store.Store) (err error) {
-	runner, err := replay.New(policies, on.Engine)
+// checkFlags rejects flags that do not fit a trace, or do not fit access logs.
+func (o *replayOptions) checkFlags(cmd *cobra.Command, isTrace bool) error {
+	flag := logFlag(cmd)
+	switch {
+	case isTrace && flag != "":
+		return usage("a line of a trace names its own policy, key and units",
+			"--%s is for access logs, not for traces", flag)
+	case !isTrace && o.decisions != "":
+		return usage("the summary of access logs goes to stdout",
+			"--decisions is for traces, not for access logs")
+	case o.log.against != "" && o.store != "memory":
+		return usage("leave out --store", "--against needs the memory store, "+
+			"because both files would share the histories of another")
+	}
+	return nil
+}
+
+// replayTrace decides the calls of a trace and prints the summary.
+func (o *replayOptions) replayTrace(cmd *cobra.Command, in *replayInput) (err error) {
+	runner, err := replay.New(in.policies, in.store.Engine)
 	if err != nil {
-		return usage("", "%s: %w", policies.Name, err)
+		return usage("", "%s: %w", in.policies.Name, err)
 	}
 	answers, summary := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if o.decisions != "" {
-		if err := checkOutput("decisions", o.decisions, append(files, o.policies)); err != nil {
+		if err := checkOutput("decisions", o.decisions, append(in.files, o.policies)); err != nil {
 			return err
 		}
 		out, createErr := os.Create(o.decisions)
@@ -99,12 +125,12 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, trace io.
 		}()
 		answers, summary = out, cmd.OutOrStdout()
 	}
-	s, err := runner.Run(trace, answers)
+	s, err := runner.Run(in.log.Trace(), answers)
 	if err != nil {
-		if _, file := errors.AsType[*os.PathError](err); file {
+		if _, isFile := errors.AsType[*os.PathError](err); isFile {
 			return usage("the answers are incomplete", "%w", err)
 		}
-		return unreachable(on.Name, err)
+		return unreachable(in.store.Name, err)
 	}
 	return printResult(cmd, summary, &s, func(b *strings.Builder) { writeSummary(b, &s) })
 }
@@ -114,12 +140,14 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, trace io.
 func writeSummary(b *strings.Builder, s *replay.Summary) {
 	span := time.Duration(s.LastAt-s.FirstAt) * time.Microsecond
 	fmt.Fprintf(b, "%s over %s: %d allowed, %d denied, %d other, %s\n",
-		counted(s.Lines, "line", "lines"), answer.Exactly(span), s.Allowed, s.Denied, s.Other, counted(s.Errors, "error", "errors"))
+		counted(s.Lines, "line", "lines"), answer.Exactly(span), s.Allowed, s.Denied, s.Other,
+		counted(s.Errors, "error", "errors"))
 	if s.Sample > 1 {
 		fmt.Fprintf(b, "a sample of 1/%d of keys\n", s.Sample)
 	}
 	if s.Dropped > 0 {
-		fmt.Fprintf(b, "%s missing, because recording could not keep up or write\n", counted(s.Dropped, "call is", "calls are"))
+		fmt.Fprintf(b, "%s missing, because recording could not keep up or write\n",
+			counted(s.Dropped, "call is", "calls are"))
 	}
 	if len(s.Policies) == 0 {
 		return
@@ -130,9 +158,12 @@ func writeSummary(b *strings.Builder, s *replay.Summary) {
 		var limits [][]string
 		for _, l := range p.Limits {
 			cut += l.Cut
-			limits = append(limits, []string{"", l.Limit, "", number(l.Cut), number(l.Denied), "", ""})
+			row := []string{"", l.Limit, "", number(l.Cut), number(l.Denied), "", ""}
+			limits = append(limits, row)
 		}
-		rows = append(rows, []string{p.Policy, "", number(p.Allowed), number(cut), number(p.Denied), number(p.Other), number(p.Errors)})
+		rows = append(rows, []string{
+			p.Policy, "", number(p.Allowed), number(cut), number(p.Denied), number(p.Other), number(p.Errors),
+		})
 		rows = append(rows, limits...)
 	}
 	b.WriteString("\n")

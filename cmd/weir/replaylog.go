@@ -15,11 +15,9 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/cmd/weir/internal/report"
-	"github.com/weirlimit/weir/cmd/weir/internal/store"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/clientaddr"
 	"github.com/weirlimit/weir/internal/duration"
-	"github.com/weirlimit/weir/policy"
 )
 
 // logOptions are the flags of weir replay and weir suggest for access logs.
@@ -33,7 +31,18 @@ type logOptions struct {
 }
 
 // logFlags are the names of the flags that only access logs have.
-var logFlags = []string{"policy", "key", "units", "where", "field", "reorder", "log-zone", "trusted-proxies", "wide-proxies", "against", "report", "mask-keys"}
+var logFlags = []string{
+	"policy", "key", "units", "where", "field", "reorder", "log-zone", "trusted-proxies", "wide-proxies",
+	"against", "report", "mask-keys",
+}
+
+// logFlag returns the first of logFlags that is given, "" for none.
+func logFlag(cmd *cobra.Command) string {
+	if i := slices.IndexFunc(logFlags, cmd.Flags().Changed); i >= 0 {
+		return logFlags[i]
+	}
+	return ""
+}
 
 // addLogFlags adds the flags that select and read requests.
 func addLogFlags(cmd *cobra.Command, o *logOptions) {
@@ -41,7 +50,8 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 	o.read.Format = accesslog.Auto
 	o.read.Reorder = accesslog.DefaultReorder
 	o.read.Fields = map[string]string{}
-	formats := append([]string{string(accesslog.Auto), string(accesslog.JSONL)}, accesslog.FormatNames()...)
+	formats := []string{string(accesslog.Auto), string(accesslog.JSONL)}
+	formats = append(formats, accesslog.FormatNames()...)
 	f := cmd.Flags()
 	f.Var(&wordValue[string]{to: (*string)(&o.read.Format), all: formats}, "format",
 		"`FORMAT` of the files: "+strings.Join(formats, ", "))
@@ -54,14 +64,16 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 		"only requests with `FIELD=GLOB`, such as path=/search*, or without, FIELD!=GLOB")
 	f.Var(&parsedValue{parse: o.addField}, "field",
 		"`NAME=OWN`: the log's own name of a field or of time, such as remote_addr=net.peer")
-	f.Var(&durationValue{to: &o.read.Reorder, next: "use 0 to keep the order of the lines"}, "reorder",
+	f.Var(&durationValue{to: &o.read.Reorder, next: "use 0 to keep the order of the lines"},
+		"reorder",
 		"sort lines within this `SPAN`; 0 keeps their order")
 	f.Var(&parsedValue{parse: setTo(&o.read.Zone, parseZone)}, "log-zone",
 		"time `ZONE` of times without one, such as Europe/Berlin")
 	f.Var(&parsedValue{parse: appendEach(&o.TrustedProxies, replay.ParseProxy)}, "trusted-proxies",
 		"`RANGES` of the proxies in front of the server, such as 10.0.0.0/8; "+
 			"remote_addr is the last address in X-Forwarded-For that is none of them")
-	f.BoolVar(&o.wide, "wide-proxies", false, "permit --trusted-proxies wider than /8, or /16 of IPv6")
+	f.BoolVar(&o.wide, "wide-proxies", false,
+		"permit --trusted-proxies wider than /8, or /16 of IPv6")
 	group(cmd, "Access logs:")
 	cmd.RegisterFlagCompletionFunc("format",
 		cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
@@ -116,10 +128,13 @@ func (o *logOptions) checkProxies() error {
 }
 
 // openLogs opens access logs and traces. Standard output is none of the inputs, the files that are read.
-func openLogs(cmd *cobra.Command, files, inputs []string, o accesslog.Options) (*accesslog.Reader, error) {
+func openLogs(
+	cmd *cobra.Command, files, inputs []string, o accesslog.Options,
+) (*accesslog.Reader, error) {
 	if out, ok := cmd.OutOrStdout().(*os.File); ok {
 		if info, err := out.Stat(); err == nil && info.Mode().IsRegular() && isInput(info, inputs) {
-			return nil, usage("write the output to another file", "standard output is a file to read")
+			return nil, usage("write the output to another file",
+				"standard output is a file to read")
 		}
 	}
 	warnSameLog(cmd, files)
@@ -158,24 +173,25 @@ func warnSameLog(cmd *cobra.Command, files []string) {
 			first[plain] = name
 			continue
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s and %s are probably one log, whose requests count twice; name one of them\n",
+		fmt.Fprintf(cmd.ErrOrStderr(),
+			"%s: %s and %s are probably one log, whose requests count twice; name one of them\n",
 			cmd.CommandPath(), answer.Shown(other), answer.Shown(name))
 	}
 }
 
 // replayLogs decides the requests of access logs and prints the summary.
-func replayLogs(cmd *cobra.Command, o *replayOptions, files []string, log *accesslog.Reader, policies *policy.File, on *store.Store) error {
+func (o *replayOptions) replayLogs(cmd *cobra.Command, in *replayInput) error {
 	if err := o.log.checkProxies(); err != nil {
 		return err
 	}
 	if o.log.Policy != "" {
-		if _, err := findPolicy(policies, o.log.Policy); err != nil {
+		if _, err := findPolicy(in.policies, o.log.Policy); err != nil {
 			return err
 		}
 	}
-	runner, err := replay.NewLogRunner(policies, on.Engine, o.log.LogOptions)
+	runner, err := replay.NewLogRunner(in.policies, in.store.Engine, o.log.LogOptions)
 	if err != nil {
-		return usage("", "%s: %w", policies.Name, err)
+		return usage("", "%s: %w", in.policies.Name, err)
 	}
 	if o.log.against != "" {
 		old, _, err := loadPolicies(o.log.against, cmd.ErrOrStderr())
@@ -186,28 +202,30 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string, log *acces
 			return usage("", "%s: %w", old.Name, err)
 		}
 	}
-	if err := o.report.check(append(files, o.policies, o.log.against)); err != nil {
+	if err := o.report.check(append(in.files, o.policies, o.log.against)); err != nil {
 		return err
 	}
-	s, err := runner.Run(log)
+	s, err := runner.Run(in.log)
 	warnBadLines(cmd, &s.LogCounts)
 	if err != nil {
 		if errors.As(err, new(*replay.LogError)) || errors.As(err, new(*os.PathError)) {
 			return usage("", "%w", err)
 		}
-		return unreachable(on.Name, err)
+		return unreachable(in.store.Name, err)
 	}
 	if s.Requests == 0 {
 		return usage("", "%w", s.Undecided())
 	}
 	warnLog(cmd, &s.LogCounts)
-	if err := o.report.write(func() *report.Page { return replayPage(&o.report, &s, log.Files(), policies) }); err != nil {
+	page := func() *report.Page { return replayPage(&o.report, &s, in) }
+	if err := o.report.write(page); err != nil {
 		return err
 	}
 	for _, p := range s.Policies {
 		p.Top = p.Top[:min(len(p.Top), replay.DefaultTop)]
 	}
-	return printResult(cmd, cmd.OutOrStdout(), &s, func(b *strings.Builder) { writeLogSummary(b, &s, log.Files()) })
+	return printResult(cmd, cmd.OutOrStdout(), &s,
+		func(b *strings.Builder) { writeLogSummary(b, &s, in.log.Files()) })
 }
 
 // warnBadLines prints the lines that were skipped.
@@ -215,7 +233,8 @@ func warnBadLines(cmd *cobra.Command, s *replay.LogCounts) {
 	if s.Log.Bad == 0 {
 		return
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s skipped, of %d; the first:\n", cmd.CommandPath(), counted(s.Log.Bad, "line was", "lines were"), s.Log.Lines())
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s skipped, of %d; the first:\n", cmd.CommandPath(),
+		counted(s.Log.Bad, "line was", "lines were"), s.Log.Lines())
 	for _, bad := range s.Log.First {
 		fmt.Fprintf(cmd.ErrOrStderr(), "  %v\n", bad)
 	}
@@ -243,12 +262,15 @@ func doubts(s *replay.LogCounts) (reasons []string) {
 	add(s.NoKey, "request has", "requests have", "no value for a key, and no decision")
 	add(s.BadUnits, "request has", "requests have", "a size that is no number, and no decision")
 	add(s.Rejected, "request was", "requests were", "rejected, the first because: "+s.Reason)
-	add(s.Log.Before2000, "request has", "requests have", "an instant before 2000; is the clock, or the unit of the time, wrong?")
+	add(s.Log.Before2000, "request has", "requests have",
+		"an instant before 2000; is the clock, or the unit of the time, wrong?")
 	if s.Doubt != "" {
 		reasons = append(reasons, s.Doubt)
 	}
-	add(s.Log.Zeros, "zero byte before a line was", "zero bytes before lines were", "skipped, as copytruncate leaves them")
-	add(s.Log.Zoneless, "request has", "requests have", "a time without a zone, which counts as UTC; --log-zone names another")
+	add(s.Log.Zeros, "zero byte before a line was", "zero bytes before lines were",
+		"skipped, as copytruncate leaves them")
+	add(s.Log.Zoneless, "request has", "requests have",
+		"a time without a zone, which counts as UTC; --log-zone names another")
 	if !s.Sorted {
 		add(s.Log.Late, "line is", "lines are", "out of order by more than --reorder; --reorder "+
 			duration.Format(wholeSeconds(s.Log.Disorder))+" sorts them")
@@ -265,7 +287,8 @@ func writeLogSummary(b *strings.Builder, s *replay.LogSummary, files []accesslog
 		fmt.Fprintf(b, ", %d left out by --where or a prefix", s.Filtered)
 	}
 	if s.Requests > 0 {
-		fmt.Fprintf(b, "\nfrom %s to %s", instantText(s.From, time.Local), instantText(s.To, time.Local))
+		fmt.Fprintf(b, "\nfrom %s to %s", instantText(s.From, time.Local),
+			instantText(s.To, time.Local))
 	}
 	b.WriteString("\n")
 	for _, p := range s.Policies {
@@ -291,7 +314,8 @@ func writeLogPolicy(b *strings.Builder, p *replay.LogPolicySummary) {
 		shadow = ", a shadow, which would deny"
 	}
 	fmt.Fprintf(b, "\n%s%s: %d of %s (%s), %d of %s (%s)\n", p.Policy, shadow,
-		p.Denied, counted(p.Allowed+p.Denied, "request denied", "requests denied"), percent(p.Denied, p.Allowed+p.Denied),
+		p.Denied, counted(p.Allowed+p.Denied, "request denied", "requests denied"),
+		percent(p.Denied, p.Allowed+p.Denied),
 		p.KeysDenied, counted(p.Keys, "key", "keys"), percent(p.KeysDenied, p.Keys))
 	if p.Denied == 0 {
 		return
@@ -307,7 +331,8 @@ func writeLogPolicy(b *strings.Builder, p *replay.LogPolicySummary) {
 	b.WriteString("\n")
 	rows = [][]string{{"KEY", "DENIED", "ALLOWED", "FIRST DENIED"}}
 	for _, k := range p.Top {
-		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Allowed), instantText(k.FirstDenied, time.Local)})
+		first := instantText(k.FirstDenied, time.Local)
+		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Allowed), first})
 	}
 	writeKeys(b, "lrrl", rows, p.KeysDenied)
 }
@@ -370,27 +395,35 @@ func percent(part, whole int64) string {
 func writeChanges(b *strings.Builder, changes *replay.LogChanges) {
 	file := answer.Shown(changes.File)
 	fmt.Fprintf(b, "\nagainst %s:\n\n", file)
-	rows := [][]string{{"POLICY", "REQUESTS DENIED", "KEYS DENIED", "NEWLY DENIED", "NO LONGER DENIED"}}
+	rows := [][]string{
+		{"POLICY", "REQUESTS DENIED", "KEYS DENIED", "NEWLY DENIED", "NO LONGER DENIED"},
+	}
 	for _, c := range changes.Policies {
-		row := []string{c.Policy, "", "", "-", "-"}
+		var requests, keys string
 		switch {
 		case c.Old == nil:
-			row[1], row[2] = fmt.Sprintf("new: %d", c.New.Denied), fmt.Sprintf("new: %d", c.New.KeysDenied)
+			requests = fmt.Sprintf("new: %d", c.New.Denied)
+			keys = fmt.Sprintf("new: %d", c.New.KeysDenied)
 		case c.New == nil:
-			row[1], row[2] = fmt.Sprintf("%d, removed", c.Old.Denied), fmt.Sprintf("%d, removed", c.Old.KeysDenied)
+			requests = fmt.Sprintf("%d, removed", c.Old.Denied)
+			keys = fmt.Sprintf("%d, removed", c.Old.KeysDenied)
 		default:
-			row[1] = fmt.Sprintf("%d → %d (%+d)", c.Old.Denied, c.New.Denied, c.New.Denied-c.Old.Denied)
-			row[2] = fmt.Sprintf("%d → %d", c.Old.KeysDenied, c.New.KeysDenied)
+			change := c.New.Denied - c.Old.Denied
+			requests = fmt.Sprintf("%d → %d (%+d)", c.Old.Denied, c.New.Denied, change)
+			keys = fmt.Sprintf("%d → %d", c.Old.KeysDenied, c.New.KeysDenied)
 		}
+		newly, noLonger := "-", "-"
 		if c.KeysNewlyDenied != nil {
-			row[3], row[4] = counted(*c.KeysNewlyDenied, "key", "keys"), counted(*c.KeysNoLongerDenied, "key", "keys")
+			newly = counted(*c.KeysNewlyDenied, "key", "keys")
+			noLonger = counted(*c.KeysNoLongerDenied, "key", "keys")
 		}
-		rows = append(rows, row)
+		rows = append(rows, []string{c.Policy, requests, keys, newly, noLonger})
 	}
 	writeTable(b, "lllll", rows)
 	for _, c := range changes.Policies {
 		if c.Old != nil && c.New != nil && c.KeysNewlyDenied == nil {
-			fmt.Fprintf(b, "\n%s counts by other keys in %s, so keys cannot be compared\n", c.Policy, file)
+			fmt.Fprintf(b, "\n%s counts by other keys in %s, so keys cannot be compared\n",
+				c.Policy, file)
 		}
 		writeChangedKeys(b, c.Policy+" newly denies", c.KeysNewlyDenied, c.NewlyDenied)
 		writeChangedKeys(b, c.Policy+" no longer denies", c.KeysNoLongerDenied, c.NoLongerDenied)

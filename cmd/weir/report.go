@@ -20,8 +20,10 @@ type reportOptions struct {
 }
 
 func addReportFlags(cmd *cobra.Command, o *reportOptions) {
-	cmd.Flags().StringVar(&o.path, "report", "", "write a page with charts and tables to `FILE.html`; it needs no network")
-	cmd.Flags().BoolVar(&o.maskKeys, "mask-keys", false, "write key 1, key 2, … for the keys in the report")
+	cmd.Flags().StringVar(&o.path, "report", "",
+		"write a page with charts and tables to `FILE.html`; it needs no network")
+	cmd.Flags().BoolVar(&o.maskKeys, "mask-keys", false,
+		"write key 1, key 2, … for the keys in the report")
 	cmd.MarkFlagFilename("report", "html")
 }
 
@@ -32,9 +34,12 @@ func (o *reportOptions) check(inputs []string) error {
 	wrong := checkOutput("report", o.path, inputs)
 	switch {
 	case o.path == "" && o.maskKeys:
-		return usage("add --report FILE.html", "--mask-keys is for a report, and there is no --report")
-	case wrong != nil, o.path == "", statErr == nil && !info.Mode().IsRegular() && !info.IsDir(): // a pipe is opened once
+		return usage("add --report FILE.html",
+			"--mask-keys is for a report, and there is no --report")
+	case wrong != nil || o.path == "":
 		return wrong
+	case statErr == nil && !info.Mode().IsRegular() && !info.IsDir(): // a pipe can be opened once
+		return nil
 	}
 	f, err := os.OpenFile(o.path, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
@@ -63,8 +68,17 @@ func (o *reportOptions) write(page func() *report.Page) error {
 }
 
 // newPage returns a page with the part that both verbs have.
-func newPage(title string, o *reportOptions, files []accesslog.File, s *replay.LogCounts) *report.Page {
-	p := &report.Page{Title: title, Lines: s.Log.Lines(), Bad: s.Log.Bad, Left: s.Filtered, Notes: doubts(s), MaskKeys: o.maskKeys}
+func newPage(
+	title string, o *reportOptions, files []accesslog.File, s *replay.LogCounts,
+) *report.Page {
+	p := &report.Page{
+		Title:    title,
+		Lines:    s.Log.Lines(),
+		Bad:      s.Log.Bad,
+		Left:     s.Filtered,
+		Notes:    doubts(s),
+		MaskKeys: o.maskKeys,
+	}
 	for _, f := range files {
 		p.Sources = append(p.Sources, report.Source{Name: f.Name, Format: string(f.Format)})
 	}
@@ -72,41 +86,56 @@ func newPage(title string, o *reportOptions, files []accesslog.File, s *replay.L
 }
 
 // replayPage returns the report of a replay.
-func replayPage(o *reportOptions, s *replay.LogSummary, files []accesslog.File, file *policy.File) *report.Page {
-	page := newPage("weir replay", o, files, &s.LogCounts)
-	page.Requests, page.From, page.To = s.Requests, s.From, s.To
+func replayPage(o *reportOptions, s *replay.LogSummary, in *replayInput) *report.Page {
+	page := newPage("weir replay", o, in.log.Files(), &s.LogCounts)
+	page.Requests = s.Requests
+	page.From = s.From
+	page.To = s.To
 	for _, summary := range s.Policies {
-		page.Views = append(page.Views, replayView(summary, file.Definition(summary.Policy)))
+		page.Views = append(page.Views, replayView(summary, in.policies.Definition(summary.Policy)))
 	}
-	slices.SortStableFunc(page.Views, func(a, b report.View) int { return cmp.Compare(b.Denied, a.Denied) })
+	slices.SortStableFunc(page.Views,
+		func(a, b report.View) int { return cmp.Compare(b.Denied, a.Denied) })
 	return page
 }
 
 // replayView returns the result of one policy.
 func replayView(s *replay.LogPolicySummary, p *policy.Definition) report.View {
 	v := report.View{
-		Name: s.Policy, Requests: s.Allowed + s.Denied, Denied: s.Denied, Keys: s.Keys, KeysDenied: s.KeysDenied,
-		Timeline: report.Timeline(s.Timeline), LimitWord: "limit",
+		Name:       s.Policy,
+		Requests:   s.Allowed + s.Denied,
+		Denied:     s.Denied,
+		Keys:       s.Keys,
+		KeysDenied: s.KeysDenied,
+		Timeline:   report.Timeline(s.Timeline),
+		LimitWord:  "limit",
 	}
 	verb := "denies"
 	if s.Shadow {
 		verb = "is a shadow and would deny"
 	}
 	v.Reason = fmt.Sprintf("%s %s %s of %s, sent by %d of %s.", s.Policy, verb,
-		number(s.Denied), counted(v.Requests, "request", "requests"), s.KeysDenied, counted(s.Keys, "key", "keys"))
+		number(s.Denied), counted(v.Requests, "request", "requests"), s.KeysDenied,
+		counted(s.Keys, "key", "keys"))
 	if s.Denied == 0 {
-		v.Reason = fmt.Sprintf("%s denies none of %s.", s.Policy, counted(v.Requests, "request", "requests"))
+		v.Reason = fmt.Sprintf("%s denies none of %s.", s.Policy,
+			counted(v.Requests, "request", "requests"))
 	}
 	for i, l := range s.Limits {
-		v.Limits = append(v.Limits, report.Limit{Name: l.Limit, Line: p.Sentence(i), Denied: l.Denied})
+		limit := report.Limit{Name: l.Limit, Line: p.Sentence(i), Denied: l.Denied}
+		v.Limits = append(v.Limits, limit)
 	}
 	if len(p.Limits) == 1 {
-		v.Line, v.Limit = p.Sentence(0), p.Limits[0].Max
+		v.Line = p.Sentence(0)
+		v.Limit = p.Limits[0].Max
 		v.Limits = nil
 	}
 	for _, k := range s.Top {
 		v.Rows = append(v.Rows, report.Row{
-			Key: valuesText(k.Key), Allowed: k.Allowed, Denied: k.Denied, FirstDenied: k.FirstDenied,
+			Key:         valuesText(k.Key),
+			Allowed:     k.Allowed,
+			Denied:      k.Denied,
+			FirstDenied: k.FirstDenied,
 		})
 	}
 	return v

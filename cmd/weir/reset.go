@@ -22,7 +22,8 @@ func resetCommand() *cobra.Command {
 	cmd := newCommand("reset POLICY [key=value ...]", "Forget the use of a key in a running weir",
 		wantArgs(1, math.MaxInt, "POLICY"), o.run)
 	o.server.addTo(cmd, defaultURL, "the `URL` of weir's admin listener, or unix:/path")
-	cmd.Flags().StringArrayVar(&o.limits, "limit", nil, "only the limit of that `NAME`; repeat it for several")
+	cmd.Flags().StringArrayVar(&o.limits, "limit", nil,
+		"only the limit of that `NAME`; repeat it for several")
 	return withJSON(cmd, "print the answer as one JSON object")
 }
 
@@ -35,7 +36,8 @@ func (o *resetOptions) run(cmd *cobra.Command, args []string) error {
 	query := url.Values{"limit": o.limits}
 	for _, v := range values {
 		if v.Name == "limit" {
-			return usage("name limits by --limit NAME", "a dimension cannot be called %q here", v.Name)
+			return usage("name limits by --limit NAME",
+				"a dimension cannot be called %q here", v.Name)
 		}
 		name := v.Name
 		if name == "limits" { // a word of the query
@@ -61,7 +63,8 @@ func (o *resetOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	if done.Reset == nil {
 		return usage(adminElsewhere,
-			"%s is not a weir of this version: its answer does not list the limits that were reset", client.address)
+			"%s is not a weir of this version: its answer does not list the limits that were reset",
+			client.address)
 	}
 	if asJSON(cmd) {
 		_, err = printable{cmd.OutOrStdout()}.Write(a.body)

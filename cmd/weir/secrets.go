@@ -22,7 +22,11 @@ func (o *serveOptions) authenticate(table settings, log *slog.Logger) (*filewatc
 	for _, f := range []struct {
 		name string
 		to   **listen.Secret
-	}{{"token-file", &c.Auth.Token}, {"admin-token-file", &c.Auth.Admin}, {"gate-secret-file", &c.Auth.Gate}} {
+	}{
+		{"token-file", &c.Auth.Token},
+		{"admin-token-file", &c.Auth.Admin},
+		{"gate-secret-file", &c.Auth.Gate},
+	} {
 		setting := table.setting(f.name)
 		if setting.source == "" {
 			continue
@@ -32,7 +36,8 @@ func (o *serveOptions) authenticate(table settings, log *slog.Logger) (*filewatc
 		case err != nil:
 		case path != "":
 			*f.to, err = listen.SecretFile(path, warn)
-			paths, files = append(paths, path), append(files, *f.to)
+			paths = append(paths, path)
+			files = append(files, *f.to)
 		default:
 			*f.to, err = listen.SecretText(text)
 		}
@@ -49,12 +54,14 @@ func (o *serveOptions) authenticate(table settings, log *slog.Logger) (*filewatc
 			}
 			return nil, usage(next, "TLS: %w", err)
 		}
-		paths, files = append(paths, o.tls.Cert, o.tls.Key, o.tls.ClientCA), append(files, c.TLS)
+		paths = append(paths, o.tls.Cert, o.tls.Key, o.tls.ClientCA)
+		files = append(files, c.TLS)
 	}
 	return secretReloader(paths, func() {
 		for _, f := range files {
 			if err := f.Reload(); err != nil {
-				log.Error("a changed secret or certificate is invalid; the previous one stays", "error", err)
+				log.Error("a changed secret or certificate is invalid; the previous one stays",
+					"error", err)
 			}
 		}
 	}), nil
@@ -69,7 +76,8 @@ func isFileError(err error) bool {
 // secretStep returns the next step for a file that cannot be read; other errors of secrets have it.
 func secretStep(err error) string {
 	if isFileError(err) {
-		return "name a file that weir can read, with the secret in a line; openssl rand -hex 32 makes a good one"
+		return "name a file that weir can read, with the secret in a line; " +
+			"openssl rand -hex 32 makes a good one"
 	}
 	return ""
 }
@@ -87,7 +95,11 @@ func secretReloader(paths []string, reload func()) *filewatch.Watcher {
 		return found, nil
 	}
 	seen, _ := read()
-	return &filewatch.Watcher{Seen: seen, Read: read, Changed: func([]byte, error) error { reload(); return nil }}
+	changed := func([]byte, error) error {
+		reload()
+		return nil
+	}
+	return &filewatch.Watcher{Seen: seen, Read: read, Changed: changed}
 }
 
 // secret returns the path of a file with a secret, or the secret from the environment.
@@ -105,7 +117,8 @@ func (s *setting) secret() (path, text string, err error) {
 func (s *setting) sharedSecret(log *slog.Logger) (string, error) {
 	path, text, err := s.secret()
 	if err == nil && path != "" {
-		text, err = listen.ReadSecret(path, func(err error) { log.Warn("a secret is not protected", "why", err) })
+		text, err = listen.ReadSecret(path,
+			func(err error) { log.Warn("a secret is not protected", "why", err) })
 	}
 	switch text = strings.TrimSpace(text); {
 	case err != nil || s.source == "":

@@ -52,7 +52,9 @@ type serveOptions struct {
 // check rejects settings that do not fit together, as far as no file and no secret decides that.
 // The error joins those of all settings, each a *failure or a *policy.Error.
 func (o *serveOptions) check(table settings) error {
-	return errors.Join(slices.Concat(o.checkStore(table), table.checkListeners(), table.checkTLS(), table.checkRecording(), table.checkEnvoy())...)
+	return errors.Join(slices.Concat(
+		o.checkStore(table), table.checkListeners(), table.checkTLS(), table.checkRecording(), table.checkEnvoy(),
+	)...)
 }
 
 // checkListeners rejects an address of two listeners. Port 0 is another port for each.
@@ -67,7 +69,8 @@ func (t settings) checkListeners() (all []error) {
 		case other == nil:
 			first[address] = s
 		default:
-			all = append(all, s.wrong("give each listener an address of its own", "%s is the address of --%s as well", address, other.name))
+			all = append(all, s.wrong("give each listener an address of its own",
+				"%s is the address of --%s as well", address, other.name))
 		}
 	}
 	return all
@@ -75,7 +78,9 @@ func (t settings) checkListeners() (all []error) {
 
 // checkTLS rejects a part of the settings that TLS needs.
 func (t settings) checkTLS() (all []error) {
-	cert, key, ca := t.setting("tls-cert"), t.setting("tls-key"), t.setting("tls-client-ca")
+	cert := t.setting("tls-cert")
+	key := t.setting("tls-key")
+	ca := t.setting("tls-client-ca")
 	for _, c := range []struct{ is, needs *setting }{{cert, key}, {ca, cert}, {key, cert}} {
 		if c.is.source != "" && c.needs.source == "" {
 			all = append(all, c.is.wrong("add --"+c.needs.name+" FILE", "needs --%s", c.needs.name))
@@ -104,7 +109,9 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 		return err
 	}
 	config := &o.config
-	config.Policies, config.Log, config.Version = file, log, version()
+	config.Policies = file
+	config.Log = log
+	config.Version = version()
 	stopTraces, err := o.startTraces(table, log)
 	if err != nil {
 		return err
@@ -150,8 +157,11 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 		reloaders = append(reloaders, policies)
 	}
 	if o.envoyConfig != "" {
-		load := func(path string, _ []byte) (*envoyconf.Config, error) { return envoyconf.Load(path, o.envoyOptions) }
-		reloaders = append(reloaders, reloader(o.envoyConfig, envoySeen, envoyconf.Fingerprint, load, s.ReloadEnvoy))
+		load := func(path string, _ []byte) (*envoyconf.Config, error) {
+			return envoyconf.Load(path, o.envoyOptions)
+		}
+		reloaders = append(reloaders,
+			reloader(o.envoyConfig, envoySeen, envoyconf.Fingerprint, load, s.ReloadEnvoy))
 	}
 	noteRecording(stderr, &o.record)
 	warnings := append(s.Warnings(), store.Warnings...)
@@ -166,9 +176,12 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 
 // runServer opens the listeners, checks the store, calls greet, and serves until a
 // signal.
-func runServer(s *server.Server, store *servedStore, reloaders []*filewatch.Watcher, hangups <-chan os.Signal, greet func()) error {
+func runServer(
+	s *server.Server, store *servedStore, reloaders []*filewatch.Watcher, hangups <-chan os.Signal, greet func(),
+) error {
 	if err := s.Listen(); err != nil {
-		return usage("choose another address, such as --listen 127.0.0.1:0 for any free port", "%w", err)
+		return usage("choose another address, such as --listen 127.0.0.1:0 for any free port",
+			"%w", err)
 	}
 	go reloadAt(hangups, reloaders)
 	// Signals stay caught until the process ends. timeout(1) sends its signal twice, draining has
@@ -194,7 +207,9 @@ func runServer(s *server.Server, store *servedStore, reloaders []*filewatch.Watc
 
 // configure reads the files of the listeners and of Envoy, and returns the reloader of the
 // secrets.
-func (o *serveOptions) configure(table settings, log *slog.Logger) (secrets *filewatch.Watcher, err error) {
+func (o *serveOptions) configure(
+	table settings, log *slog.Logger,
+) (secrets *filewatch.Watcher, err error) {
 	c := &o.config
 	c.Hosts, _ = listen.ParseNames(o.hosts...) // namesValue has checked each
 	if secrets, err = o.authenticate(table, log); err != nil {
@@ -219,16 +234,23 @@ func (o *serveOptions) configureEnvoy() (err error) {
 }
 
 // envoyHeaderNames returns the names of the reference service, or those of its variables.
-func envoyHeaderNames(prefix string) (_ *envoy.Headers, err error) {
+func envoyHeaderNames(prefix string) (*envoy.Headers, error) {
 	h := envoy.DefaultHeaders
-	for name, to := range map[string]*string{"LIMIT_HEADER": &h.Limit, "REMAINING_HEADER": &h.Remaining, "RESET_HEADER": &h.Reset} {
-		if v := os.Getenv(prefix + name); v != "" {
-			if *to = v; isField(v) != nil {
-				err = usage("", "$%s%s %w", prefix, name, isField(v))
-			}
+	for name, to := range map[string]*string{
+		"LIMIT_HEADER":     &h.Limit,
+		"REMAINING_HEADER": &h.Remaining,
+		"RESET_HEADER":     &h.Reset,
+	} {
+		v := os.Getenv(prefix + name)
+		if v == "" {
+			continue
 		}
+		if err := isField(v); err != nil {
+			return nil, usage("", "$%s%s %w", prefix, name, err)
+		}
+		*to = v
 	}
-	return &h, err
+	return &h, nil
 }
 
 // loadPolicies reads the policies to serve. With an Envoy configuration and without
@@ -282,14 +304,17 @@ func (o *serveOptions) greet(s *server.Server, messages io.Writer) {
 // policy, or if callers need a secret, TLS or a unix socket.
 func (o *serveOptions) curl(address string) string {
 	c := &o.config
-	if len(c.Policies.Policies) == 0 || c.Auth.Gate != nil || c.Auth.Token != nil || c.TLS != nil || strings.HasPrefix(address, "unix:") {
+	needsSecret := c.Auth.Gate != nil || c.Auth.Token != nil
+	needsMore := needsSecret || c.TLS != nil || strings.HasPrefix(address, "unix:")
+	if needsMore || len(c.Policies.Policies) == 0 {
 		return ""
 	}
 	p := c.Policies.Policies[0]
 	compiled, _ := p.Compile() // the check of the file has compiled it
 	key := map[string]string{}
 	for _, dimension := range compiled.Dimensions {
-		if key[dimension] = "ann"; dimension == "ip" {
+		key[dimension] = "ann"
+		if dimension == "ip" {
 			key[dimension] = "192.0.2.7"
 		}
 	}
@@ -310,7 +335,12 @@ func (o *serveOptions) startTraces(table settings, log *slog.Logger) (stop func(
 	if table.setting("otlp-ratio").isVariable() {
 		ratio = -1
 	}
-	t, err := otlp.New(otlp.Config{Endpoint: o.otlpEndpoint, Version: o.config.Version, Ratio: ratio, Log: log})
+	t, err := otlp.New(otlp.Config{
+		Endpoint: o.otlpEndpoint,
+		Version:  o.config.Version,
+		Ratio:    ratio,
+		Log:      log,
+	})
 	if err != nil {
 		return nil, usage("", "traces: %w", err)
 	}
@@ -330,9 +360,15 @@ const logPeriod = 10 * time.Second
 
 // checkRecording rejects settings that have no effect without a trace.
 func (t settings) checkRecording() (all []error) {
-	standard := new(serveOptions).table() // which config print prints as well
+	if t.setting("record").source != "" {
+		return nil
+	}
+	standard := new(serveOptions).table()
 	for _, s := range t.in("recording") {
-		if t.setting("record").source == "" && (s.place != nil || strings.HasPrefix(s.source, "--")) && s.value.String() != standard.setting(s.name).value.String() {
+		// A default may stand in a file: weir config print writes such files. A variable may be
+		// set for several programs.
+		isStandard := s.value.String() == standard.setting(s.name).value.String()
+		if s.source != "" && !s.isVariable() && !isStandard {
 			all = append(all, s.wrong("add --record FILE", "needs --record"))
 		}
 	}
@@ -341,14 +377,17 @@ func (t settings) checkRecording() (all []error) {
 
 // checkEnvoy rejects a setting of a configuration that is not there.
 func (t settings) checkEnvoy() []error {
-	if merge := t.setting(mergeDomains); merge.value.String() == "true" && t.setting("envoy-config").value.String() == "" {
+	merge := t.setting(mergeDomains)
+	if merge.value.String() == "true" && t.setting("envoy-config").value.String() == "" {
 		return []error{merge.wrong("add --envoy-config PATH", "needs --envoy-config")}
 	}
 	return nil
 }
 
 // openRecorder opens the trace, or returns nil without --record.
-func openRecorder(c *recorder.Config, table settings, log *slog.Logger) (*recorder.Recorder, error) {
+func openRecorder(
+	c *recorder.Config, table settings, log *slog.Logger,
+) (*recorder.Recorder, error) {
 	if c.Path == "" {
 		return nil, nil
 	}
@@ -356,10 +395,12 @@ func openRecorder(c *recorder.Config, table settings, log *slog.Logger) (*record
 	if err != nil {
 		return nil, err
 	}
-	c.Secret, c.Log = secret, &observe.Log{To: log, Max: 1, Period: logPeriod}
+	c.Secret = secret
+	c.Log = &observe.Log{To: log, Max: 1, Period: logPeriod}
 	r, err := recorder.Open(*c)
 	if err != nil {
-		return nil, usage("weir must be able to create and rename files in its directory", "--record: %w", err)
+		return nil, usage("weir must be able to create and rename files in its directory",
+			"--record: %w", err)
 	}
 	return r, nil
 }
@@ -373,8 +414,10 @@ func noteRecording(stderr io.Writer, c *recorder.Config) {
 	if c.Sample > 1 {
 		keys = shareText(c.Sample) + " of keys"
 	}
-	fmt.Fprintf(stderr, "weir: note: records the calls of %s to %s, at most %s in %s\n", keys, c.Path, sizeText(c.FileBytes*int64(c.Files)), counted(c.Files, "file", "files"))
+	fmt.Fprintf(stderr, "weir: note: records the calls of %s to %s, at most %s in %s\n",
+		keys, c.Path, sizeText(c.FileBytes*int64(c.Files)), counted(c.Files, "file", "files"))
 	if c.Plain {
-		fmt.Fprintf(stderr, "weir: warning: --record-plain-keys writes the keys of callers readably to %s; it is as confidential as they are\n", c.Path)
+		fmt.Fprintf(stderr, "weir: warning: --record-plain-keys writes the keys of callers readably to %s; "+
+			"it is as confidential as they are\n", c.Path)
 	}
 }

@@ -57,9 +57,11 @@ func (o *serveOptions) table() (t settings) {
 	o.setDefaults()
 	c := &o.config
 	path := func(to *string) *textValue { return &textValue{to: to} }
+	secret := func() *textValue { return &textValue{to: new(string)} } // the table reads it
 	address := func(to *string) *textValue { return &textValue{to: to, check: isAddress} }
 	count := func(to *int, least int) *intValue {
-		return &intValue{to: to, least: least, most: math.MaxInt, next: "leave it out for the default"}
+		const next = "leave it out for the default"
+		return &intValue{to: to, least: least, most: math.MaxInt, next: next}
 	}
 	t.add("", "Policies", settings{
 		{name: "policies", short: "p", common: true, value: path(&o.policies)},
@@ -94,9 +96,9 @@ func (o *serveOptions) table() (t settings) {
 		{name: "insecure-listen", value: (*boolValue)(&c.Insecure)},
 	})
 	t.add("tokens", "Tokens and secrets", settings{
-		{name: "token-file", common: true, value: path(new(string)), variables: []string{"WEIR_TOKEN"}},
-		{name: "admin-token-file", value: path(new(string)), variables: []string{"WEIR_ADMIN_TOKEN"}},
-		{name: "gate-secret-file", value: path(new(string)), variables: []string{"WEIR_GATE_SECRET"}},
+		{name: "token-file", common: true, value: secret(), variables: []string{"WEIR_TOKEN"}},
+		{name: "admin-token-file", value: secret(), variables: []string{"WEIR_ADMIN_TOKEN"}},
+		{name: "gate-secret-file", value: secret(), variables: []string{"WEIR_GATE_SECRET"}},
 		{name: "gate-id-header", value: &textValue{to: &c.GateID, check: isField}},
 	})
 	t.add("tls", "TLS", settings{
@@ -112,7 +114,10 @@ func (o *serveOptions) table() (t settings) {
 			shown: shownUnlessZero,
 		},
 		{name: "max-in-flight", value: count(&c.Limits.InFlight, 1)},
-		{name: "linger", value: &durationValue{to: &c.Limits.Linger, next: "write 5s, for example"}},
+		{name: "linger", value: &durationValue{
+			to:   &c.Limits.Linger,
+			next: "write 5s, for example",
+		}},
 		{name: "drain", value: &durationValue{
 			to:    &c.Limits.Drain,
 			least: 1,
@@ -157,11 +162,7 @@ func (o *serveOptions) table() (t settings) {
 			most:  maxRecordFiles,
 			next:  "4 is the default",
 		}},
-		{
-			name:      "record-secret-file",
-			value:     path(new(string)),
-			variables: []string{"WEIR_RECORD_SECRET"},
-		},
+		{name: "record-secret-file", value: secret(), variables: []string{"WEIR_RECORD_SECRET"}},
 		{name: "record-plain-keys", value: (*boolValue)(&o.record.Plain)},
 	})
 	t.add("envoy", "Envoy's rate limit service", settings{

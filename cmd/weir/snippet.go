@@ -24,17 +24,23 @@ type snippetOptions struct {
 func snippetCommand() *cobra.Command {
 	var o snippetOptions
 	names := strings.Join(integrations.Names(), "|")
-	cmd := newCommand("snippet "+names, "Print the configuration of a proxy that calls weir", wantArgs(1, 1, names), o.run)
+	cmd := newCommand("snippet "+names, "Print the configuration of a proxy that calls weir",
+		wantArgs(1, 1, names), o.run)
 	cmd.ValidArgs = integrations.Names()
 	f := cmd.Flags()
 	policiesFlag(cmd, &o.policies)
-	f.StringVar(&o.Policy, "policy", "search", "the `POLICY` that limits the requests; for envoy its domain")
-	f.StringVar(&o.Dimension, "dimension", "ip", "the `DIMENSION` that the policy counts by; with --policies its default is that of the policy")
-	f.StringVar(&o.Header, "header", "", "the request header `FIELD` with the key; default: the key is the client's address")
+	f.StringVar(&o.Policy, "policy", "search",
+		"the `POLICY` that limits the requests; for envoy its domain")
+	f.StringVar(&o.Dimension, "dimension", "ip",
+		"the `DIMENSION` that the policy counts by; with --policies its default is that of the policy")
+	f.StringVar(&o.Header, "header", "",
+		"the request header `FIELD` with the key; default: the key is the client's address")
 	f.StringVar(&o.PlanHeader, "plan-header", "",
 		"the request header `FIELD` in which a gateway sends the value of the policy's plan-by; with --policies")
-	f.StringVar(&o.Weir, "weir", "", "the `ADDRESS` of weir serve, host:port or unix:/path; default 127.0.0.1:7070, for envoy 127.0.0.1:7071")
-	f.StringVar(&o.App, "app", "127.0.0.1:8080", "the `ADDRESS` of the application behind the proxy")
+	f.StringVar(&o.Weir, "weir", "", "the `ADDRESS` of weir serve, host:port or unix:/path; "+
+		"default 127.0.0.1:7070, for envoy 127.0.0.1:7071")
+	f.StringVar(&o.App, "app", "127.0.0.1:8080",
+		"the `ADDRESS` of the application behind the proxy")
 	f.StringVar(&o.Listen, "listen", "0.0.0.0:80", "the `ADDRESS` of the proxy's listener")
 	o.whenDown = "deny"
 	whenDown := &wordValue[string]{
@@ -42,11 +48,14 @@ func snippetCommand() *cobra.Command {
 		all:  []string{"deny", "allow"},
 		next: "allow lets requests pass while weir does not answer, deny answers 503",
 	}
-	f.Var(whenDown, "when-down", "while weir is down or hangs, allow requests or deny them with 503; `WORD`")
+	f.Var(whenDown, "when-down",
+		"while weir is down or hangs, allow requests or deny them with 503; `WORD`")
 	f.StringVar(&o.Timeout, "timeout", "100ms", "the `TIMEOUT` of requests to weir")
 	f.BoolVar(&o.Secret, "secret", false, "send weir the secret of its --gate-secret-file")
-	f.StringVar(&o.Dir, "dir", "", "the `DIRECTORY` of the files, for references between them; default: the proxy's below /etc")
-	f.StringVar(&o.write, "write", "", "write the files to a `DIRECTORY`, if a proxy needs several; existing files are kept")
+	f.StringVar(&o.Dir, "dir", "",
+		"the `DIRECTORY` of the files, for references between them; default: the proxy's below /etc")
+	f.StringVar(&o.write, "write", "",
+		"write the files to a `DIRECTORY`, if a proxy needs several; existing files are kept")
 	return cmd
 }
 
@@ -58,7 +67,8 @@ func (o *snippetOptions) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	} else if o.PlanHeader != "" {
-		return usage("add --policies FILE, whose plan-by names the value", "--plan-header needs --policies")
+		return usage("add --policies FILE, whose plan-by names the value",
+			"--plan-header needs --policies")
 	}
 	files, err := integrations.Render(proxy, o.Options)
 	if err != nil {
@@ -73,7 +83,8 @@ func (o *snippetOptions) run(cmd *cobra.Command, args []string) error {
 			needed = append(needed, f.Name)
 		}
 		return usage("add --write DIRECTORY, such as --write .",
-			"%s needs %d files, %s, and stdout holds one", proxy, len(files), strings.Join(needed, " and "))
+			"%s needs %d files, %s, and stdout holds one",
+			proxy, len(files), strings.Join(needed, " and "))
 	}
 	_, err = io.WriteString(cmd.OutOrStdout(), files[0].Text)
 	return err
@@ -88,7 +99,8 @@ func (o *snippetOptions) fit(cmd *cobra.Command, proxy string) error {
 	}
 	if !cmd.Flags().Changed("policy") {
 		if len(file.Policies) != 1 {
-			return usage("name one of "+listed(names(file)), "%s has several policies, and --policy is missing", file.Name)
+			return usage("name one of "+listed(names(file)),
+				"%s has several policies, and --policy is missing", file.Name)
 		}
 		o.Policy = file.Policies[0].Name
 	}
@@ -97,18 +109,23 @@ func (o *snippetOptions) fit(cmd *cobra.Command, proxy string) error {
 		return err
 	}
 	compiled, _ := p.Compile() // the check of the file has compiled it
-	by, byFlag := compiled.Dimensions, cmd.Flags().Changed("dimension")
+	by := compiled.Dimensions
+	byFlag := cmd.Flags().Changed("dimension")
+	isSourceMissing := o.Header == "" && !byFlag && proxy != "envoy"
 	switch {
 	case len(by) != 1:
 		return usage("choose another policy, or write the configuration by hand after docs/http-api.md",
-			"policy %q counts by %s, and a snippet sends the value of one dimension", p.Name, cmp.Or(strings.Join(by, " and "), "no dimension"))
+			"policy %q counts by %s, and a snippet sends the value of one dimension",
+			p.Name, cmp.Or(strings.Join(by, " and "), "no dimension"))
 	case byFlag && o.Dimension != by[0]:
-		return usage("leave out --dimension", "policy %q counts by %q, not by %q", p.Name, by[0], o.Dimension)
+		return usage("leave out --dimension",
+			"policy %q counts by %q, not by %q", p.Name, by[0], o.Dimension)
 	case proxy == "envoy" && o.Header == "" && by[0] != "masked_remote_address":
 		return usage("name the dimension masked_remote_address in the policy, or add --header FIELD",
-			"policy %q counts by %q, and Envoy sends the client's address as masked_remote_address", p.Name, by[0])
-	case o.Header == "" && !byFlag && by[0] != "ip" && proxy != "envoy":
-		return usage(fmt.Sprintf("add --header FIELD, or --dimension %s if it is the client's address", by[0]),
+			"policy %q counts by %q, and Envoy sends the client's address as masked_remote_address",
+			p.Name, by[0])
+	case isSourceMissing && by[0] != "ip":
+		return usage("add --header FIELD, or --dimension "+by[0]+" if it is the client's address",
 			"policy %q counts by %q, and the source of its value is missing", p.Name, by[0])
 	}
 	o.Dimension, o.OfPolicy = by[0], true
@@ -118,12 +135,14 @@ func (o *snippetOptions) fit(cmd *cobra.Command, proxy string) error {
 // fitPlans sets the name of the value that chooses a plan. Without a field for it all requests
 // would have the numbers without a plan, so the user gets a warning.
 func (o *snippetOptions) fitPlans(cmd *cobra.Command, p *policy.Definition) error {
-	switch planBy := p.PlanBy; {
+	planBy := p.PlanBy
+	switch {
 	case o.PlanHeader != "" && planBy == "":
 		return usage("leave out --plan-header", "policy %q has no plans", p.Name)
 	case o.PlanHeader != "" && planBy == o.Dimension:
 		return usage("leave out --plan-header",
-			"policy %q chooses the plan by %q, whose value the snippet sends anyway", p.Name, planBy)
+			"policy %q chooses the plan by %q, whose value the snippet sends anyway",
+			p.Name, planBy)
 	case o.PlanHeader == "" && planBy != "" && planBy != o.Dimension:
 		fmt.Fprintf(cmd.ErrOrStderr(), "weir: warning: policy %q has plans by %q, "+
 			"and this snippet sends none: every request has the limits without a plan\n"+
@@ -142,13 +161,15 @@ func writeFiles(cmd *cobra.Command, dir string, files []integrations.File) error
 			if err == nil {
 				err = fmt.Errorf("%s exists", path)
 			}
-			return usage("choose another directory with --write, or move the file; nothing was written", "%w", err)
+			return usage("choose another directory with --write, or move the file; nothing was written",
+				"%w", err)
 		}
 	}
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)
 		if err := os.WriteFile(path, []byte(f.Text), 0o644); err != nil {
-			return usage("make the directory "+dir+", and check its permissions", "--write: %w", err)
+			return usage("make the directory "+dir+", and check its permissions",
+				"--write: %w", err)
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), "weir: wrote", path)
 	}

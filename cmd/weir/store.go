@@ -72,22 +72,30 @@ type servedStore struct {
 // of the configuration for it.
 func (o *serveOptions) connectStore(log *slog.Logger) (*servedStore, error) {
 	s := &servedStore{log: log, serving: make(chan struct{}), closed: make(chan struct{})}
-	opened, err := store.OpenInBackground(o.storeName, store.Options{MaxBytes: o.maxMemory, Progress: func(done, total int64) {
+	progress := func(done, total int64) {
 		log.Info("reading the store", "bytes", done, "of", total)
-	}}, s.logAttempt)
+	}
+	options := store.Options{MaxBytes: o.maxMemory, Progress: progress}
+	opened, err := store.OpenInBackground(o.storeName, options, s.logAttempt)
 	if err != nil {
 		return nil, storeFailure(err)
 	}
 	s.Store = opened
 	c := &o.config
-	c.Engine, c.Memory, c.Disk, c.StoreName, c.StoreDown = s.Engine, s.Memory, s.Disk, s.Name, s.Err
+	c.Engine = s.Engine
+	c.Memory = s.Memory
+	c.Disk = s.Disk
+	c.StoreName = s.Name
+	c.StoreDown = s.Err
 	if s.Memory != nil {
 		c.StoreNote = "forgets every limit when it ends; --store file:/var/lib/weir keeps them on disk"
 		return s, nil
 	}
 	// A policy's when-store-is-down replaces the mode.
-	c.Fallback = fallback.New(s.Engine, fallback.Deny, fallback.Timeout(o.storeTimeout), fallback.Instances(o.instances), fallback.ErrorLog(log))
-	c.Engine, s.fallback = c.Fallback, c.Fallback
+	s.fallback = fallback.New(s.Engine, fallback.Deny, fallback.Timeout(o.storeTimeout),
+		fallback.Instances(o.instances), fallback.ErrorLog(log))
+	c.Fallback = s.fallback
+	c.Engine = s.fallback
 	return s, nil
 }
 
@@ -118,7 +126,8 @@ func (s *servedStore) logAttempt(err error, warnings []string) {
 		return
 	}
 	if err != nil {
-		s.log.Error("the store is unavailable; decisions follow when-store-is-down, and weir goes on connecting", "why", err)
+		s.log.Error("the store is unavailable; "+
+			"decisions follow when-store-is-down, and weir goes on connecting", "why", err)
 		return
 	}
 	s.log.Info("the store is connected")
@@ -141,9 +150,13 @@ func (o *serveOptions) checkStore(table settings) (all []error) {
 	directory := strings.HasPrefix(o.storeName, "file:")
 	switch {
 	case o.instances > 1 && directory:
-		all = append(all, table.setting("instances").wrong("leave it out, or share a store: --store redis://host:port", "must be 1, not %d: a directory is of one weir serve", o.instances))
+		s := table.setting("instances")
+		all = append(all, s.wrong("leave it out, or share a store: --store redis://host:port",
+			"must be 1, not %d: a directory is of one weir serve", o.instances))
 	case o.maxMemory > 0 && o.storeName != "memory" && !directory:
-		all = append(all, table.setting("max-memory").wrong("Redis has maxmemory for that; leave out one of them", "is for --store memory and file:, not for a shared store"))
+		s := table.setting("max-memory")
+		all = append(all, s.wrong("Redis has maxmemory for that; leave out one of them",
+			"is for --store memory and file:, not for a shared store"))
 	}
 	return all
 }
@@ -158,24 +171,30 @@ func noteInstances(stderr io.Writer, file *policy.File) {
 		}
 	}
 	if len(shared) > 0 {
-		fmt.Fprintf(stderr, "weir: note: in an outage of the store this server grants the whole limit of %s (when-store-is-down: share);"+
-			" with --instances N it grants Max/N\n", listed(shared))
+		fmt.Fprintf(stderr, "weir: note: in an outage of the store this server grants the whole limit of %s "+
+			"(when-store-is-down: share); with --instances N it grants Max/N\n", listed(shared))
 	}
 }
 
 func storeCommand() *cobra.Command {
-	check := withJSON(newCommand("check DIR", "Read every record and verify its checksum", wantArgs(1, 1, "DIR"), checkDirectory), "print the result as one JSON object")
+	check := newCommand("check DIR", "Read every record and verify its checksum",
+		wantArgs(1, 1, "DIR"), checkDirectory)
+	withJSON(check, "print the result as one JSON object")
 	var hashKeys bool
-	dump := newCommand("dump DIR", "Print the histories and operations as JSON, one a line", wantArgs(1, 1, "DIR"),
+	dump := newCommand("dump DIR", "Print the histories and operations as JSON, one a line",
+		wantArgs(1, 1, "DIR"),
 		func(cmd *cobra.Command, args []string) error { return dumpDirectory(cmd, args[0], hashKeys) })
-	dump.Flags().BoolVar(&hashKeys, "hash-keys", false, "print hashes, with a random secret, in place of the values of keys and of idempotency keys")
-	return withVerbs("store check|dump DIR", "Check or dump the directory of --store file:DIR", check, dump)
+	dump.Flags().BoolVar(&hashKeys, "hash-keys", false,
+		"print hashes, with a random secret, in place of the values of keys and of idempotency keys")
+	return withVerbs("store check|dump DIR", "Check or dump the directory of --store file:DIR",
+		check, dump)
 }
 
 // directoryPath accepts a path, or a name in the form of --store.
 func directoryPath(arg string) (path string, err error) {
 	if arg == "memory" || strings.Contains(arg, "://") {
-		return "", usage("write the DIR of --store file:DIR", "%q is no directory: only --store file:DIR has one", redact.URL(arg))
+		return "", usage("write the DIR of --store file:DIR",
+			"%q is no directory: only --store file:DIR has one", redact.URL(arg))
 	}
 	if path = arg; strings.HasPrefix(arg, "file:") {
 		name, err := store.Describe(arg)
@@ -242,18 +261,30 @@ func checkDirectory(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return directoryFailure(dir, err)
 	}
-	c := checkedDirectory{Directory: dir, OK: true, Histories: report.Histories, Blocks: report.Blocks, Operations: report.Operations,
-		Files: report.Segments, Bytes: report.Bytes, End: report.End.Format(time.RFC3339Nano)}
+	c := checkedDirectory{
+		Directory:  dir,
+		OK:         true,
+		Histories:  report.Histories,
+		Blocks:     report.Blocks,
+		Operations: report.Operations,
+		Files:      report.Segments,
+		Bytes:      report.Bytes,
+		End:        report.End.Format(time.RFC3339Nano),
+	}
 	if cut := report.Cut; cut.Bytes > 0 {
 		c.Torn = cut.String()
 	}
 	return printResult(cmd, cmd.OutOrStdout(), c, func(b *strings.Builder) {
-		fmt.Fprintf(b, "%s: ok, %s and %s in %s of %s\n", dir, counted(c.Histories, "history", "histories"),
-			counted(c.Operations, "operation", "operations"), counted(c.Files, "file", "files"), counted(c.Bytes, "byte", "bytes"))
+		fmt.Fprintf(b, "%s: ok, %s and %s in %s of %s\n", dir,
+			counted(c.Histories, "history", "histories"),
+			counted(c.Operations, "operation", "operations"),
+			counted(c.Files, "file", "files"),
+			counted(c.Bytes, "byte", "bytes"))
 		if c.Blocks > 0 {
 			fmt.Fprintf(b, "  %s\n", counted(c.Blocks, "block", "blocks"))
 		}
-		fmt.Fprintf(b, "  the last change is of %s\n", report.End.Local().Format("2006-01-02 15:04:05.000 MST"))
+		fmt.Fprintf(b, "  the last change is of %s\n",
+			report.End.Local().Format("2006-01-02 15:04:05.000 MST"))
 		if c.Torn != "" {
 			fmt.Fprintf(b, "  the next start cuts it: %s\n", c.Torn)
 		}
@@ -268,9 +299,9 @@ type dumpedLine struct {
 	Key       map[string]string `json:"key"`
 	KeyBytes  map[string][]byte `json:"key_base64,omitempty"` // values that are not UTF-8
 	Newest    int64             `json:"newest_us,omitempty"`
-	Blocked   int64             `json:"blocked_until_us,omitempty"` // of a block, which began at Newest
+	Blocked   int64             `json:"blocked_until_us,omitempty"` // end of a block that began at Newest
 	Entries   []dumpedEntry     `json:"entries,omitempty"`
-	Ahead     []dumpedEntry     `json:"ahead,omitempty"` // appointments, which become entries at their instants
+	Ahead     []dumpedEntry     `json:"ahead,omitempty"` // appointments: entries from their instants on
 	Bucket    *dumpedBucket     `json:"bucket,omitempty"`
 	Operation *dumpedOperation  `json:"operation,omitempty"`
 }
@@ -294,13 +325,13 @@ type dumpedOperation struct {
 	At      int64  `json:"at_us"`
 	Until   int64  `json:"until_us"`
 	Granted int64  `json:"granted"`
-	Start   int64  `json:"start_us,omitempty"` // of an appointment: the instant at which its use begins
+	Start   int64  `json:"start_us,omitempty"` // instant of an appointment
 
 	Reservation *dumpedReservation `json:"reservation,omitempty"`
 }
 
 type dumpedReservation struct {
-	Units     int64  `json:"units"` // with those of extensions
+	Units     int64  `json:"units"` // extensions included
 	ExpiresAt int64  `json:"expires_at_us"`
 	Settled   *int64 `json:"settled,omitempty"` // units
 }
@@ -327,10 +358,12 @@ func dumpDirectory(cmd *cobra.Command, arg string, hashKeys bool) error {
 
 // dumped returns the line of an item. text changes the values of keys.
 func dumped(item *weirdisk.Item, text func(string) string) (line dumpedLine) {
-	line.Policy, line.Limit = item.Policy, item.Limit
+	line.Policy = item.Policy
+	line.Limit = item.Limit
 	if item.ID == "" {
 		line.Kind = answer.KindWords[item.Kind]
-		line.Newest, line.Blocked = item.Newest, item.BlockedUntil
+		line.Newest = item.Newest
+		line.Blocked = item.BlockedUntil
 		for _, e := range item.Entries {
 			line.Entries = append(line.Entries, dumpedEntry{e.At, e.Units})
 		}
@@ -338,7 +371,7 @@ func dumped(item *weirdisk.Item, text func(string) string) (line dumpedLine) {
 			line.Ahead = append(line.Ahead, dumpedEntry{e.At, e.Units})
 		}
 		if item.Max > 0 {
-			line.Bucket = &dumpedBucket{item.Max, item.Window, item.Full}
+			line.Bucket = &dumpedBucket{Max: item.Max, Window: item.Window, Full: item.Full}
 		}
 	} else {
 		id, idBytes := textOrBytes(text(item.ID))
@@ -360,7 +393,8 @@ func dumped(item *weirdisk.Item, text func(string) string) (line dumpedLine) {
 			line.Operation.Reservation = r
 		}
 	}
-	line.Key, line.KeyBytes = map[string]string{}, map[string][]byte{}
+	line.Key = map[string]string{}
+	line.KeyBytes = map[string][]byte{}
 	for i, d := range item.Dimensions {
 		if v, b := textOrBytes(text(item.Values[i])); b == nil {
 			line.Key[d] = v
@@ -380,4 +414,8 @@ func textOrBytes(v string) (text string, b []byte) {
 }
 
 // operationWords are the operations with an idempotency key.
-var operationWords = [...]string{engine.Attempt: "attempt", engine.Record: "record", engine.Refund: "refund"}
+var operationWords = [...]string{
+	engine.Attempt: "attempt",
+	engine.Record:  "record",
+	engine.Refund:  "refund",
+}

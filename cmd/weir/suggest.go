@@ -37,7 +37,8 @@ type suggestOptions struct {
 
 func suggestCommand() *cobra.Command {
 	o := suggestOptions{Options: suggest.Options{Spare: 0.999, Zone: time.UTC}}
-	cmd := newCommand("suggest LOG... --key DIMENSION=FIELD", "Choose a limit from access logs", wantArgs(1, math.MaxInt, "LOG"), o.run)
+	cmd := newCommand("suggest LOG... --key DIMENSION=FIELD", "Choose a limit from access logs",
+		wantArgs(1, math.MaxInt, "LOG"), o.run)
 	o.Memory = 512 << 20
 	flags := cmd.Flags()
 	windows := &parsedValue{standard: "1s,1m,1h,day", parse: appendEach(&o.Windows, parseWindow)}
@@ -50,7 +51,8 @@ func suggestCommand() *cobra.Command {
 		"time `ZONE` of hours and days, such as Europe/Berlin")
 	flags.Var((*sizeValue)(&o.Memory), "max-memory", "`SIZE` of the memory for keys and requests")
 	withJSON(cmd, "print the result as one JSON object")
-	flags.StringVar(&o.write, "write", "", "write the suggested line to the new policy `FILE`, with shadow: true and a test")
+	flags.StringVar(&o.write, "write", "",
+		"write the suggested line to the new policy `FILE`, with shadow: true and a test")
 	flags.StringVar(&o.name, "policy", "suggested", "`NAME` of the policy that --write writes")
 	cmd.MarkFlagFilename("write", "yaml", "yml")
 	group(cmd, "Flags:")
@@ -72,10 +74,8 @@ func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 	defer log.Close()
 	o.log.chosen = chosenLogFlags(cmd)
 	o.chosen = repeatFlags(cmd, "limit", "spare", "zone", "max-memory", "policy")
-	for _, w := range o.Where {
-		if hasTrace(log.Files()) && w.Field == "policy" && w.Glob != "" && !w.Not && !cmd.Flags().Changed("policy") && !strings.ContainsAny(w.Glob, "*?") {
-			o.name = w.Glob // the log's own policy
-		}
+	if hasTrace(log.Files()) && !cmd.Flags().Changed("policy") {
+		o.name = cmp.Or(chosenPolicy(o.Where), o.name)
 	}
 	if err := cmp.Or(o.checkDraft(), o.report.check(files)); err != nil {
 		return err
@@ -87,18 +87,33 @@ func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 		return usage("", "%w", err)
 	}
 	warnLog(cmd, &r.LogCounts)
-	if err := o.report.write(func() *report.Page { return suggestPage(&o.report, r, log.Files()) }); err != nil {
+	page := func() *report.Page { return suggestPage(&o.report, r, log.Files()) }
+	if err := o.report.write(page); err != nil {
 		return err
 	}
 	for i := range r.Windows {
 		w := &r.Windows[i]
 		w.Top = w.Top[:min(len(w.Top), replay.DefaultTop)]
 	}
-	err = printResult(cmd, cmd.OutOrStdout(), r, func(b *strings.Builder) { writeSuggestion(b, o, r, log.Files(), files) })
+	err = printResult(cmd, cmd.OutOrStdout(), r,
+		func(b *strings.Builder) { writeSuggestion(b, o, r, log.Files()) })
 	if err != nil {
 		return err
 	}
 	return o.writeDraft(cmd.ErrOrStderr(), r, files)
+}
+
+// chosenPolicy returns the policy of a trace whose calls the conditions select, "" if they do not
+// select one by its whole name.
+func chosenPolicy(where []replay.LogWhere) string {
+	name := ""
+	for _, w := range where {
+		isName := !w.Not && !strings.ContainsAny(w.Glob, "*?")
+		if w.Field == "policy" && isName {
+			name = cmp.Or(w.Glob, name)
+		}
+	}
+	return name
 }
 
 // check rejects options that do not fit together, and completes the others.
@@ -108,8 +123,10 @@ func (o *suggestOptions) check() error {
 		o.Windows = []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}
 	}
 	for _, k := range o.Keys {
-		if _, _, err := policy.ParseLimit("1 per day per " + k.Dimension); err != nil || strings.ContainsAny(k.Dimension, " ,") {
-			return usage("use a name such as ip, user or api_key", "--key: %q is no name of a dimension in a policy file", k.Dimension)
+		_, _, err := policy.ParseLimit("1 per day per " + k.Dimension)
+		if err != nil || strings.ContainsAny(k.Dimension, " ,") {
+			return usage("use a name such as ip, user or api_key",
+				"--key: %q is no name of a dimension in a policy file", k.Dimension)
 		}
 	}
 	switch {
@@ -117,11 +134,14 @@ func (o *suggestOptions) check() error {
 		return usage("add --key DIMENSION=FIELD, such as --key ip=remote_addr or --key user=header:X-User",
 			"--key is missing; it names the field that a limit counts by; --key '' counts all requests together")
 	case !o.Units.Bytes && o.Units.N == 0:
-		return usage("use 1 or more, or bytes", "--units 0 charges nothing, so no limit denies anything")
+		return usage("use 1 or more, or bytes",
+			"--units 0 charges nothing, so no limit denies anything")
 	case len(o.Windows) > suggest.MaxWindows:
-		return usage("write lengths such as 1s,90s,5m,1h,day", "--window takes 1 to %d windows, not %d", suggest.MaxWindows, len(o.Windows))
+		return usage("write lengths such as 1s,90s,5m,1h,day",
+			"--window takes 1 to %d windows, not %d", suggest.MaxWindows, len(o.Windows))
 	case len(o.Limits) > suggest.MaxLimits:
-		return usage("try fewer at once", "--limit takes at most %d limits, not %d", suggest.MaxLimits, len(o.Limits))
+		return usage("try fewer at once",
+			"--limit takes at most %d limits, not %d", suggest.MaxLimits, len(o.Limits))
 	}
 	return o.log.checkProxies()
 }
@@ -134,7 +154,8 @@ func parseZone(name string) (*time.Location, error) {
 	}
 	next := "use a name of the IANA database, such as UTC or Europe/Berlin"
 	var bad *policy.Error
-	if _, _, err := policy.ParseLimit("1 per day, fixed, in " + name); errors.As(err, &bad) && strings.Contains(bad.Problem, "time zone") {
+	_, _, err = policy.ParseLimit("1 per day, fixed, in " + name)
+	if errors.As(err, &bad) && strings.Contains(bad.Problem, "time zone") {
 		next = bad.Next
 	}
 	return nil, usage(next, "takes a known time zone, not %q", name)
@@ -146,7 +167,8 @@ func parseWindow(text string) (time.Duration, error) {
 	var bad *policy.Error
 	switch {
 	case strings.ContainsAny(text, " ,") || errors.As(err, &bad) && bad.Next == "":
-		return 0, usage("write lengths such as 1s,90s,5m,1h,day", "takes windows, and %q is none", text)
+		return 0, usage("write lengths such as 1s,90s,5m,1h,day",
+			"takes windows, and %q is none", text)
 	case errors.As(err, &bad):
 		return 0, usage(bad.Next, "takes windows, and %s", bad.Problem)
 	}
@@ -157,7 +179,8 @@ func parseWindow(text string) (time.Duration, error) {
 func parseLimit(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
 	if err != nil || n < 0 || n > weir.MaxUnits {
-		return 0, usage("write limits such as 5,10,20", "takes whole numbers of 0 to %d, not %q", int64(weir.MaxUnits), text)
+		return 0, usage("write limits such as 5,10,20",
+			"takes whole numbers of 0 to %d, not %q", int64(weir.MaxUnits), text)
 	}
 	return n, nil
 }
@@ -189,10 +212,13 @@ func writeHeadline(b *strings.Builder, r *suggest.Result) {
 }
 
 // writeSuggestion writes a result for people.
-func writeSuggestion(b *strings.Builder, o *suggestOptions, r *suggest.Result, formats []accesslog.File, files []string) {
+func writeSuggestion(
+	b *strings.Builder, o *suggestOptions, r *suggest.Result, files []accesslog.File,
+) {
 	writeHeadline(b, r)
-	writeFormats(b, formats)
-	fmt.Fprintf(b, "%s of %s", counted(r.Requests, "request", "requests"), counted(r.Keys, "key", "keys"))
+	writeFormats(b, files)
+	fmt.Fprintf(b, "%s of %s", counted(r.Requests, "request", "requests"),
+		counted(r.Keys, "key", "keys"))
 	if r.Filtered > 0 {
 		fmt.Fprintf(b, ", %d left out by --where or a prefix", r.Filtered)
 	}
@@ -207,7 +233,7 @@ func writeSuggestion(b *strings.Builder, o *suggestOptions, r *suggest.Result, f
 	}
 	best := &r.Windows[r.Best]
 	writeTop(b, r, best)
-	writeNext(b, o, best, files, hasTrace(formats))
+	writeNext(b, o, best, files)
 }
 
 // certaintyText returns the certainty of an advice in words.
@@ -235,11 +261,14 @@ func sentencesOf(r *suggest.Result, s *suggest.Suggestion) (all []string) {
 // sampleNotes returns sentences about a recorded trace that lacks keys or calls.
 func sampleNotes(r *suggest.Result) (notes []string) {
 	if n := r.Log.Sample; n > 1 {
-		notes = append(notes, fmt.Sprintf("a sample of 1/%d of keys, each with all of its calls: counts are those of the sample; "+
-			"peaks are exact if --key has every value that all limits of the policy count by, and lower otherwise", n))
+		const note = "a sample of 1/%d of keys, each with all of its calls: counts are those of the sample; " +
+			"peaks are exact if --key has every value that all limits of the policy count by, " +
+			"and lower otherwise"
+		notes = append(notes, fmt.Sprintf(note, n))
 	}
 	if n := r.Log.Dropped; n > 0 {
-		notes = append(notes, counted(n, "call is", "calls are")+" missing, because recording could not keep up or write; peaks may be higher")
+		const note = "%s missing, because recording could not keep up or write; peaks may be higher"
+		notes = append(notes, fmt.Sprintf(note, counted(n, "call is", "calls are")))
 	}
 	return notes
 }
@@ -253,16 +282,20 @@ const shownCandidates = 3
 // writeWindow writes the table and the suggestion of one window.
 func writeWindow(b *strings.Builder, r *suggest.Result, w *suggest.Window) {
 	p := &w.Peaks
-	fmt.Fprintf(b, "\nIn its fullest %s, half of the keys have at most %s, 90 %% %d, 99 %% %d, and the largest %d.\n\n",
-		answer.Span(w.Window), counted(p.P50, strings.TrimSuffix(unitOf(r), "s"), unitOf(r)), p.P90, p.P99, p.Max)
+	half := counted(p.P50, strings.TrimSuffix(unitOf(r), "s"), unitOf(r))
+	fmt.Fprintf(b, "\nIn its fullest %s, half of the keys have at most %s, 90 %% %d, 99 %% %d, "+
+		"and the largest %d.\n\n", answer.Span(w.Window), half, p.P90, p.P99, p.Max)
 	rows := [][]string{{"", "LIMIT", "DENIED", "SHARE", "KEYS", "SHARE"}}
 	for _, c := range nearby(w) {
 		mark := ""
 		if c.Limit == w.Suggested.Limit {
 			mark = ">"
 		}
-		rows = append(rows, []string{mark, number(c.Limit), number(c.RequestsDenied), percent(c.RequestsDenied, r.Requests),
-			number(c.KeysDenied), percent(c.KeysDenied, r.Keys)})
+		rows = append(rows, []string{
+			mark, number(c.Limit),
+			number(c.RequestsDenied), percent(c.RequestsDenied, r.Requests),
+			number(c.KeysDenied), percent(c.KeysDenied, r.Keys),
+		})
 	}
 	writeTable(b, "lrrrrr", rows)
 	fmt.Fprintf(b, "\n%s\n  %s.\n", w.Suggested.Line, capital(w.Suggested.Why))
@@ -274,21 +307,24 @@ func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 // nearby returns the suggested limit with candidates below and above it, each at least a
 // quarter apart. Limits of --limit are all returned.
 func nearby(w *suggest.Window) (rows []suggest.Candidate) {
-	if !slices.ContainsFunc(w.Candidates, func(c suggest.Candidate) bool { return c.Limit == w.Suggested.Limit }) {
+	isSuggested := func(c suggest.Candidate) bool { return c.Limit == w.Suggested.Limit }
+	if !slices.ContainsFunc(w.Candidates, isSuggested) {
 		return w.Candidates
 	}
 	rows = []suggest.Candidate{w.Suggested.Candidate}
 	last := w.Suggested.Limit
 	for _, c := range slices.Backward(w.Candidates) {
 		if c.Limit*5 <= last*4 && len(rows) <= shownCandidates {
-			rows, last = append(rows, c), c.Limit
+			rows = append(rows, c)
+			last = c.Limit
 		}
 	}
 	slices.Reverse(rows)
 	last = w.Suggested.Limit
 	for _, c := range w.Candidates {
 		if c.Limit*4 >= last*5 && len(rows) <= 2*shownCandidates {
-			rows, last = append(rows, c), c.Limit
+			rows = append(rows, c)
+			last = c.Limit
 		}
 	}
 	return rows
@@ -304,51 +340,59 @@ func writeTop(b *strings.Builder, r *suggest.Result, w *suggest.Window) {
 	fmt.Fprintf(b, "\nAt %s these are denied:\n\n", s.Line)
 	rows := [][]string{{"KEY", "DENIED", "OF REQUESTS", "PEAK", "FIRST DENIED"}}
 	for _, k := range w.Top {
-		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Requests), number(k.Peak), instantText(k.FirstDenied, r.Zone)})
+		rows = append(rows, []string{
+			keyText(k.Key), number(k.Denied), number(k.Requests), number(k.Peak), instantText(k.FirstDenied, r.Zone),
+		})
 	}
 	writeKeys(b, "lrrrl", rows, s.KeysDenied)
 }
 
 // hasTrace reports whether a file is a trace. Lines of a trace name their policies and keys.
 func hasTrace(files []accesslog.File) bool {
-	return slices.ContainsFunc(files, func(f accesslog.File) bool { return f.Format == accesslog.JSONL })
+	return slices.ContainsFunc(files,
+		func(f accesslog.File) bool { return f.Format == accesslog.JSONL })
 }
 
 // writeNext writes the commands to run next.
-func writeNext(b *strings.Builder, o *suggestOptions, w *suggest.Window, files []string, isTrace bool) {
-	named := func(file string) string {
-		if len(file) > 1 && file[0] == '-' {
-			file = "./" + file // or it would be a flag
-		}
-		return " " + quoted(file)
-	}
-	file, logs := named(cmp.Or(o.write, "weir.yaml")), ""
-	for _, name := range files {
-		logs += named(name)
+func writeNext(b *strings.Builder, o *suggestOptions, w *suggest.Window, files []accesslog.File) {
+	file := fileArgument(cmp.Or(o.write, "weir.yaml"))
+	logs := ""
+	for _, f := range files {
+		logs += " " + fileArgument(f.Name)
 	}
 	b.WriteString("\nNext:\n")
 	if o.write == "" {
-		fmt.Fprintf(b, "  weir suggest%s%s%s --window %s --write%s   # writes the line as a shadow, with a test\n", logs, o.log.chosen, o.chosen, w.Length, file)
+		fmt.Fprintf(b, "  weir suggest%s%s%s --window %s --write %s   # writes the line as a shadow, with a test\n",
+			logs, o.log.chosen, o.chosen, w.Length, file)
 	}
-	fmt.Fprintf(b, "  weir test%s\n  weir replay --policies%s", file, file)
-	if isTrace {
+	fmt.Fprintf(b, "  weir test %s\n  weir replay --policies %s", file, file)
+	if hasTrace(files) {
 		fmt.Fprintf(b, "%s   # decides the calls of the policy %s\n", logs, o.name)
 	} else {
 		fmt.Fprintf(b, " --policy %s%s%s\n", o.name, o.log.chosen, logs)
 	}
 }
 
+// fileArgument returns the name of a file as an argument for a shell.
+func fileArgument(name string) string {
+	if len(name) > 1 && name[0] == '-' {
+		name = "./" + name // or it would be a flag
+	}
+	return quoted(name)
+}
+
 // quoted returns an argument for a shell. One with characters that would act in a terminal
 // has their escapes.
 func quoted(arg string) string {
-	plain := func(c rune) bool {
-		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("=:/._-,@%+", c)
-	}
-	switch escaped := strconv.Quote(arg); {
-	case arg != "" && strings.IndexFunc(arg, func(c rune) bool { return !plain(c) }) < 0:
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=:/._-,@%+"
+	acts := func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }
+	switch {
+	case arg != "" && strings.Trim(arg, plain) == "":
 		return arg
-	case strings.ContainsFunc(arg, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }):
-		return "$'" + strings.NewReplacer(`\"`, `"`, "'", `\'`).Replace(escaped[1:len(escaped)-1]) + "'"
+	case strings.ContainsFunc(arg, acts):
+		escaped := strconv.Quote(arg)
+		forShell := strings.NewReplacer(`\"`, `"`, "'", `\'`)
+		return "$'" + forShell.Replace(escaped[1:len(escaped)-1]) + "'"
 	}
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
@@ -356,51 +400,89 @@ func quoted(arg string) string {
 // suggestPage returns the report of a suggestion.
 func suggestPage(o *reportOptions, r *suggest.Result, files []accesslog.File) *report.Page {
 	page := newPage("weir suggest", o, files, &r.LogCounts)
-	page.Requests, page.From, page.To, page.First = r.Requests, r.From, r.To, r.Best
-	page.Hours, page.Zone = r.Hours[:], r.Zone.String()
+	page.Requests = r.Requests
+	page.From = r.From
+	page.To = r.To
+	page.First = r.Best
+	page.Hours = r.Hours[:]
+	page.Zone = r.Zone.String()
 	var also []string
 	for _, note := range sampleNotes(r) {
 		also = append(also, capital(note)+".")
 	}
 	for i := range r.Windows {
-		w := &r.Windows[i]
-		v := report.View{
-			Name: "Per " + answer.Span(w.Window), Reason: capital(w.Suggested.Why) + ".", Line: w.Suggested.Line,
-			Also:  strings.Join(also, " "),
-			Per:   unitOf(r) + " per " + answer.Span(w.Window),
-			Limit: w.Suggested.Limit, LimitWord: "suggested", Requests: r.Requests, Denied: w.Suggested.RequestsDenied,
-			Keys: r.Keys, KeysDenied: w.Suggested.KeysDenied, Timeline: report.Timeline(w.Timeline),
-			Low: w.Suggested.Low, High: w.Suggested.High, Apart: w.Suggested.Basis == suggest.Gap,
-		}
-		if w.Suggested.Headline != "" {
-			v.Reason = capital(w.Suggested.Headline) + ": " + certaintyText(w.Suggested.Certainty) + "."
-			v.Also = strings.Join(append(sentencesOf(r, &w.Suggested), also...), " ")
-		}
-		for _, p := range w.Histogram {
-			v.Peaks = append(v.Peaks, report.Bin{From: p.Peak, To: p.Peak, Keys: p.Keys})
-		}
-		for _, c := range w.Candidates {
-			candidate := report.Candidate{Limit: c.Limit, Denied: c.RequestsDenied, KeysDenied: c.KeysDenied}
-			if c.Limit != v.Limit {
-				candidate.Series = w.Denials[c.Limit]
-			}
-			v.Candidates = append(v.Candidates, candidate)
-		}
-		for _, k := range slices.Concat(w.Top, w.Heaviest) {
-			if k.Peak <= v.Limit || len(v.Rows) < len(w.Top) { // not a key of Top again
-				v.Rows = append(v.Rows, report.Row{Key: valuesText(k.Key), Peak: k.Peak, Allowed: k.Requests - k.Denied, Denied: k.Denied, FirstDenied: k.FirstDenied})
-			}
-		}
-		page.Views = append(page.Views, v)
+		page.Views = append(page.Views, suggestView(r, &r.Windows[i], also))
 	}
 	return page
 }
 
+// suggestView returns the result of one window. also are sentences about the whole log.
+func suggestView(r *suggest.Result, w *suggest.Window, also []string) report.View {
+	s := &w.Suggested
+	v := report.View{
+		Name:       "Per " + answer.Span(w.Window),
+		Reason:     capital(s.Why) + ".",
+		Line:       s.Line,
+		Also:       strings.Join(also, " "),
+		Per:        unitOf(r) + " per " + answer.Span(w.Window),
+		Limit:      s.Limit,
+		LimitWord:  "suggested",
+		Requests:   r.Requests,
+		Denied:     s.RequestsDenied,
+		Keys:       r.Keys,
+		KeysDenied: s.KeysDenied,
+		Timeline:   report.Timeline(w.Timeline),
+		Low:        s.Low,
+		High:       s.High,
+		Apart:      s.Basis == suggest.Gap,
+	}
+	if s.Headline != "" {
+		v.Reason = capital(s.Headline) + ": " + certaintyText(s.Certainty) + "."
+		v.Also = strings.Join(append(sentencesOf(r, s), also...), " ")
+	}
+	for _, p := range w.Histogram {
+		v.Peaks = append(v.Peaks, report.Bin{From: p.Peak, To: p.Peak, Keys: p.Keys})
+	}
+	for _, c := range w.Candidates {
+		candidate := report.Candidate{
+			Limit:      c.Limit,
+			Denied:     c.RequestsDenied,
+			KeysDenied: c.KeysDenied,
+		}
+		if c.Limit != v.Limit {
+			candidate.Series = w.Denials[c.Limit]
+		}
+		v.Candidates = append(v.Candidates, candidate)
+	}
+	for _, k := range w.Top {
+		v.Rows = append(v.Rows, rowOf(&k))
+	}
+	for _, k := range w.Heaviest {
+		if k.Peak <= v.Limit { // the others are keys of Top
+			v.Rows = append(v.Rows, rowOf(&k))
+		}
+	}
+	return v
+}
+
+// rowOf returns the row of a key in the report.
+func rowOf(k *suggest.Key) report.Row {
+	return report.Row{
+		Key:         valuesText(k.Key),
+		Peak:        k.Peak,
+		Allowed:     k.Requests - k.Denied,
+		Denied:      k.Denied,
+		FirstDenied: k.FirstDenied,
+	}
+}
+
 // checkDraft returns the error of a wrong name of --policy or file of --write, before the logs are read.
 func (o *suggestOptions) checkDraft() error {
-	f, err := policy.Parse("", fmt.Appendf(nil, "version: 1\npolicies:\n  %s:\n    limit: 1 per day\n", o.name))
+	f, err := policy.Parse("",
+		fmt.Appendf(nil, "version: 1\npolicies:\n  %s:\n    limit: 1 per day\n", o.name))
 	if err != nil || f.Definition(o.name) == nil {
-		return usage("use a name such as search or login-per-ip", "--policy: %q is no name of a policy", o.name)
+		return usage("use a name such as search or login-per-ip",
+			"--policy: %q is no name of a policy", o.name)
 	}
 	if o.write == "" {
 		return nil
@@ -412,7 +494,8 @@ func (o *suggestOptions) checkDraft() error {
 		return usage("choose another file for --report", "--write and --report are one file")
 	}
 	if _, err := os.Lstat(o.write); err == nil {
-		return usage("choose a new file, and copy the policy and its test from there", "--write: %s exists", o.write)
+		return usage("choose a new file, and copy the policy and its test from there",
+			"--write: %s exists", o.write)
 	}
 	if dir, err := os.Stat(filepath.Dir(o.write)); err != nil || !dir.IsDir() {
 		return usage("choose another file for --write", "%s: the folder does not exist", o.write)
@@ -481,7 +564,8 @@ func (o *suggestOptions) writeDraft(messages io.Writer, r *suggest.Result, logs 
 	for _, d := range r.Dimensions {
 		value := "example"
 		if slices.Contains(r.Addresses, d) {
-			value, forms = "192.0.2.1", append(forms, d+": address")
+			value = "192.0.2.1"
+			forms = append(forms, d+": address")
 		}
 		key = append(key, d+": "+value)
 	}
@@ -489,20 +573,25 @@ func (o *suggestOptions) writeDraft(messages io.Writer, r *suggest.Result, logs 
 	if r.Log.Sample > 1 {
 		sample = fmt.Sprintf(", a sample of 1/%d of keys", r.Log.Sample)
 	}
-	about := fmt.Sprintf("Suggested from %s of %s, %s to %s%s: %s.", counted(r.Requests, "request", "requests"), listed(names),
-		r.From.In(r.Zone).Format(time.DateOnly), r.To.In(r.Zone).Format(time.DateOnly), sample, s.Why)
+	about := fmt.Sprintf("Suggested from %s of %s, %s to %s%s: %s.",
+		counted(r.Requests, "request", "requests"), listed(names),
+		r.From.In(r.Zone).Format(time.DateOnly), r.To.In(r.Zone).Format(time.DateOnly),
+		sample, s.Why)
 	keys := ""
 	if forms != nil {
 		keys = "    keys: {" + strings.Join(forms, ", ") + "}\n"
 	}
 	f, err := os.OpenFile(o.write, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err == nil {
-		_, err = fmt.Fprintf(f, draft, o.name, answer.Printable([]byte(about)), s.Line, s.Limit, strings.Join(key, ", "), w.Length, s.Limit-1, keys, overridesOf(s, w.Length, r.Unit))
+		_, err = fmt.Fprintf(f, draft,
+			o.name, answer.Printable([]byte(about)), s.Line, s.Limit, strings.Join(key, ", "), w.Length, s.Limit-1,
+			keys, overridesOf(s, w.Length, r.Unit))
 		err = cmp.Or(err, f.Close())
 	}
 	if err != nil {
 		return usage("choose another file for --write", "--write: %w", err)
 	}
-	_, err = fmt.Fprintf(messages, "weir suggest: wrote the policy %s to %s as a shadow, which counts and denies nothing\n", o.name, o.write)
+	_, err = fmt.Fprintf(messages, "weir suggest: wrote the policy %s to %s as a shadow, "+
+		"which counts and denies nothing\n", o.name, o.write)
 	return err
 }

@@ -10,7 +10,8 @@ import (
 )
 
 func testCommand() *cobra.Command {
-	return withJSON(newCommand("test FILE", "Run the tests of a policy file", wantArgs(1, 1, "FILE"), testFile), "print the results as one JSON object")
+	cmd := newCommand("test FILE", "Run the tests of a policy file", wantArgs(1, 1, "FILE"), testFile)
+	return withJSON(cmd, "print the results as one JSON object")
 }
 
 // testResults is the output of weir test --json.
@@ -43,16 +44,21 @@ func testFile(cmd *cobra.Command, args []string) error {
 			return usage("", "%s: %s: %w", path, t.Name, err)
 		}
 		if failed != nil {
-			r.OK, r.Line, r.Got = false, failed.Line, failed.Problem
+			r.OK = false
+			r.Line = failed.Line
+			r.Got = failed.Problem
 			results.failed++
 		}
 		results.Tests = append(results.Tests, r)
 	}
 	results.OK = results.failed == 0
-	if err := printResult(cmd, cmd.OutOrStdout(), &results, results.write); err != nil || results.OK {
+	if err := printResult(cmd, cmd.OutOrStdout(), &results, results.write); err != nil {
 		return err
 	}
-	return errDenied
+	if !results.OK {
+		return errDenied
+	}
+	return nil
 }
 
 // write writes the results for people.

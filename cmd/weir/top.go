@@ -95,7 +95,8 @@ func (c *apiClient) list(ctx context.Context, o *topOptions) (*topAnswer, error)
 		query.Set("policy", o.policy)
 	}
 	when := time.Now()
-	a, err := c.call(ctx, http.MethodGet, "/v1/top?"+query.Encode(), nil, &struct{}{}, adminElsewhere)
+	a, err := c.call(ctx, http.MethodGet, "/v1/top?"+query.Encode(), nil, &struct{}{},
+		adminElsewhere)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,8 @@ type topAnswer struct {
 func parseTop(body []byte, from string, when time.Time) (*topAnswer, error) {
 	a := &topAnswer{body: body, from: from, when: when}
 	if err := json.Unmarshal(body, a); err != nil || a.Policies == nil {
-		return nil, usage("is --url the address of weir's admin listener?", "%s is not a weir: its answer to /v1/top is malformed", from)
+		return nil, usage("is --url the address of weir's admin listener?",
+			"%s is not a weir: its answer to /v1/top is malformed", from)
 	}
 	return a, nil
 }
@@ -176,13 +178,16 @@ func (a *topAnswer) policyRows(last *topAnswer) [][]string {
 			before[c.Policy] = c
 		}
 	}
-	busiest := slices.SortedStableFunc(slices.Values(a.Policies), func(a, b httpapi.PolicyCalls) int {
-		return cmp.Or(cmp.Compare(b.Denied+b.WouldDeny, a.Denied+a.WouldDeny), cmp.Compare(b.Allowed, a.Allowed))
-	})
+	byDenials := func(a, b httpapi.PolicyCalls) int {
+		denials := cmp.Compare(b.Denied+b.WouldDeny, a.Denied+a.WouldDeny)
+		return cmp.Or(denials, cmp.Compare(b.Allowed, a.Allowed))
+	}
+	busiest := slices.SortedStableFunc(slices.Values(a.Policies), byDenials)
 	for _, c := range busiest[:min(maxPolicies, len(busiest))] {
 		old := before[c.Policy]
 		rows = append(rows, []string{answer.Shown(c.Policy),
-			number(c.Allowed), perSecond(c.Allowed, old.Allowed, d), number(c.Denied), perSecond(c.Denied, old.Denied, d),
+			number(c.Allowed), perSecond(c.Allowed, old.Allowed, d),
+			number(c.Denied), perSecond(c.Denied, old.Denied, d),
 			number(c.WouldDeny), number(c.Errors)})
 	}
 	return rows
@@ -211,7 +216,8 @@ func (a *topAnswer) keyRows() [][]string {
 		if e.Rule != "" {
 			policy += ": " + answer.Shown(e.Rule)
 		}
-		rows = append(rows, []string{number(e.Denials), number(e.Error), policy, cmp.Or(strings.Join(key, " "), "(all callers)")})
+		callers := cmp.Or(strings.Join(key, " "), "(all callers)")
+		rows = append(rows, []string{number(e.Denials), number(e.Error), policy, callers})
 	}
 	return rows
 }

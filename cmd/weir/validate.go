@@ -35,15 +35,19 @@ func validateCommand() *cobra.Command {
 				return usage("leave out one of the two", "--envoy has no --cluster")
 			}
 			if o.envoyOptions.MergeDomains && !o.envoy {
-				return usage("add --envoy", "--%s is for configurations of Envoy's service", mergeDomains)
+				return usage("add --envoy",
+					"--%s is for configurations of Envoy's service", mergeDomains)
 			}
 			return checkFiles(cmd, args, o.check)
 		})
 	f := cmd.Flags()
-	f.StringVar(&o.against, "against", "", "print the changes that a reload of FILE in place of `OLD` makes")
+	f.StringVar(&o.against, "against", "",
+		"print the changes that a reload of FILE in place of `OLD` makes")
 	f.BoolVar(&o.cluster, "cluster", false, "print where a Redis Cluster keeps each policy")
-	f.BoolVar(&o.envoy, "envoy", false, "FILE is a configuration of Envoy's reference rate limit service")
-	f.BoolVar(&o.envoyOptions.MergeDomains, mergeDomains, false, "with --envoy, merge files with one domain")
+	f.BoolVar(&o.envoy, "envoy", false,
+		"FILE is a configuration of Envoy's reference rate limit service")
+	f.BoolVar(&o.envoyOptions.MergeDomains, mergeDomains, false,
+		"with --envoy, merge files with one domain")
 	return withJSON(cmd, jsonOfFiles)
 }
 
@@ -51,7 +55,9 @@ func validateCommand() *cobra.Command {
 const jsonOfFiles = "print the result as one JSON object for each file"
 
 // checkFiles checks files and prints the results. Its error joins those of the bad files.
-func checkFiles(cmd *cobra.Command, paths []string, check func(path string) (validResult, error)) error {
+func checkFiles(
+	cmd *cobra.Command, paths []string, check func(path string) (validResult, error),
+) error {
 	out := cmd.OutOrStdout()
 	var bad []error
 	for _, path := range paths {
@@ -109,7 +115,7 @@ type validFile struct {
 	Fixed       []kindLimit       `json:"fixed,omitempty"`   // limits with fixed windows
 	Buckets     []kindLimit       `json:"buckets,omitempty"` // token buckets
 	Concurrency []kindLimit       `json:"concurrency,omitempty"`
-	Changes     *[]string         `json:"changes,omitempty"` // against the older file, a phrase each; only with --against
+	Changes     *[]string         `json:"changes,omitempty"` // phrases; only with --against
 
 	rows    [][]string // for people: an indent, policy, limit, sentence, worst case
 	cluster bool       // print the slots of a Redis Cluster
@@ -165,7 +171,7 @@ func printInvalid(out io.Writer, path string, err error) error {
 func places(err error) (all []place) {
 	switch e := err.(type) {
 	case *policy.Error:
-		return []place{{e.Line, e.Column, e.Problem, e.Next}}
+		return []place{{Line: e.Line, Column: e.Column, Problem: e.Problem, Next: e.Next}}
 	case interface{ Unwrap() []error }:
 		for _, each := range e.Unwrap() {
 			all = append(all, places(each)...)
@@ -178,14 +184,31 @@ func places(err error) (all []place) {
 
 // describe returns the result for a good policy file at an instant.
 func describe(path string, file *policy.File, now time.Time) *validFile {
-	v := &validFile{File: path, OK: true, Policies: len(file.Policies), Tests: len(file.Tests), Names: []validPolicy{}}
+	v := &validFile{
+		File:     path,
+		OK:       true,
+		Policies: len(file.Policies),
+		Tests:    len(file.Tests),
+		Names:    []validPolicy{},
+	}
 	for _, p := range file.Policies {
 		compiled, _ := p.Compile() // the check of the file has compiled it
 		for _, o := range definition.Expired(p, now) {
-			v.Expired = append(v.Expired, expiredOverride{p.Name, o.Line, pairsText(o.For, answer.Shown), o.Until.UTC().Format(time.RFC3339), o.Why})
+			v.Expired = append(v.Expired, expiredOverride{
+				Policy: p.Name,
+				Line:   o.Line,
+				For:    pairsText(o.For, answer.Shown),
+				Until:  o.Until.UTC().Format(time.RFC3339),
+				Why:    o.Why,
+			})
 		}
 		p = withoutExpired(p, now)
-		row := validPolicy{Policy: p.Name, Line: p.Line, Pinned: redisslot.Pinned(compiled), Cluster: redisslot.Describe(compiled)}
+		row := validPolicy{
+			Policy:  p.Name,
+			Line:    p.Line,
+			Pinned:  redisslot.Pinned(compiled),
+			Cluster: redisslot.Describe(compiled),
+		}
 		for i, l := range p.Limits {
 			c := &compiled.Limits[i]
 			row.Limits = append(row.Limits, l.Name)
@@ -210,7 +233,8 @@ func describe(path string, file *policy.File, now time.Time) *validFile {
 
 // write writes the result for people.
 func (v *validFile) write(b *strings.Builder) {
-	fmt.Fprintf(b, "%s: ok, %s, %s\n", v.File, counted(v.Policies, "policy", "policies"), counted(v.Limits, "limit", "limits"))
+	fmt.Fprintf(b, "%s: ok, %s, %s\n", v.File, counted(v.Policies, "policy", "policies"),
+		counted(v.Limits, "limit", "limits"))
 	writeTable(b, "lllll", v.rows)
 	for i := range v.Fixed {
 		b.WriteString(v.Fixed[i].beginnings())
@@ -225,14 +249,16 @@ func (v *validFile) write(b *strings.Builder) {
 		}
 	}
 	for _, e := range v.Expired {
-		note("line %d: the override of %s for %s expired at %s and has no effect; remove it", e.Line, e.Policy, e.For, e.Until)
+		note("line %d: the override of %s for %s expired at %s and has no effect; remove it",
+			e.Line, e.Policy, e.For, e.Until)
 	}
 	for _, n := range v.Notes {
 		note("%s", n)
 	}
 	writeReload(b, v.against, v.Changes)
 	if v.Tests > 0 {
-		fmt.Fprintf(b, "  %s: run them with weir test %s\n", counted(v.Tests, "test", "tests"), v.File)
+		tests := counted(v.Tests, "test", "tests")
+		fmt.Fprintf(b, "  %s: run them with weir test %s\n", tests, v.File)
 	}
 }
 
@@ -260,7 +286,7 @@ type validEnvoy struct {
 	Rules    int      `json:"rules"`
 	Warnings []string `json:"warnings"` // words without effect, and files that are not read
 
-	Changes *[]string `json:"changes,omitempty"` // against the older one, a phrase each; only with --against
+	Changes *[]string `json:"changes,omitempty"` // phrases; only with --against
 
 	against string // the older configuration of Changes
 }
@@ -297,7 +323,8 @@ func (o *validateOptions) checkEnvoy(path string) (validResult, error) {
 // write writes the result for people.
 func (v *validEnvoy) write(b *strings.Builder) {
 	fmt.Fprintf(b, "%s: ok, %s, %s, %s\n", v.File,
-		counted(v.Files, "file", "files"), counted(len(v.Domains), "domain", "domains"), counted(v.Rules, "rule", "rules"))
+		counted(v.Files, "file", "files"), counted(len(v.Domains), "domain", "domains"),
+		counted(v.Rules, "rule", "rules"))
 	for _, warning := range v.Warnings {
 		b.WriteString("  note: " + warning + "\n")
 	}
@@ -307,15 +334,18 @@ func (v *validEnvoy) write(b *strings.Builder) {
 // kindLimit is a limit that is not rolling, with its worst case. The members that its kind
 // does not have are missing.
 type kindLimit struct {
-	Policy   string        `json:"policy"`
-	Limit    string        `json:"limit"`
-	Sentence string        `json:"sentence"`
-	Max      int64         `json:"max"`
-	Burst    int64         `json:"burst,omitempty"`
-	Worst    *int64        `json:"worst,omitempty"`       // units in the length of a window, of fixed windows across the edge of two; present also if it is 0
+	Policy   string `json:"policy"`
+	Limit    string `json:"limit"`
+	Sentence string `json:"sentence"`
+	Max      int64  `json:"max"`
+	Burst    int64  `json:"burst,omitempty"`
+
+	// Worst is the most units in the length of a window, also across the edge of two fixed windows.
+	// It is present also if it is 0.
+	Worst    *int64        `json:"worst,omitempty"`
 	WindowMS int64         `json:"window_ms,omitempty"`   // rounded up
 	MaxHold  int64         `json:"max_hold_ms,omitempty"` // the longest time of a hold, rounded up
-	Next     []windowStart `json:"next,omitempty"`        // the next two windows of hours, days, weeks or months
+	Next     []windowStart `json:"next,omitempty"`        // the next two windows by a clock
 }
 
 // windowStart is the first instant of a window.
@@ -330,7 +360,10 @@ func (v *validFile) addKind(p *policy.Definition, i int, c *engine.Limit, next [
 	l := &p.Limits[i]
 	kind := kindLimit{Policy: p.Name, Limit: l.Name, Sentence: p.Sentence(i), Max: l.Max}
 	if l.MaxHold == 0 {
-		kind.Burst, kind.Worst, kind.WindowMS, kind.Next = l.Burst, new(answer.Worst(c)), answer.Millis(l.Window), next
+		kind.Burst = l.Burst
+		kind.Worst = new(answer.Worst(c))
+		kind.WindowMS = answer.Millis(l.Window)
+		kind.Next = next
 	}
 	switch {
 	case answer.Uncounted(c) == "": // rolling
@@ -355,7 +388,10 @@ func nextWindows(l *engine.Limit, now time.Time) []windowStart {
 	for at := now.UnixMicro(); len(starts) < 2; {
 		_, at = l.Period.WindowAt(at)
 		start := time.UnixMicro(at)
-		starts = append(starts, windowStart{start.In(l.Period.Zone).Format(time.RFC3339), start.UTC().Format(time.RFC3339)})
+		starts = append(starts, windowStart{
+			Local: start.In(l.Period.Zone).Format(time.RFC3339),
+			UTC:   start.UTC().Format(time.RFC3339),
+		})
 	}
 	return starts
 }
@@ -374,7 +410,8 @@ func (l *kindLimit) beginnings() string {
 	if len(next) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("  %s, limit %s: the next windows begin at %s\n", l.Policy, l.Limit, strings.Join(next, " and "))
+	return fmt.Sprintf("  %s, limit %s: the next windows begin at %s\n", l.Policy, l.Limit,
+		strings.Join(next, " and "))
 }
 
 // worstCase returns the bound of limit i in words: the most units in the length of its
@@ -400,7 +437,8 @@ func maxOf(p *policy.Definition, i int, c *engine.Limit, value func(*engine.Limi
 	raise := func(changes []policy.Change) {
 		for _, change := range changes {
 			if change.Limit == i {
-				changed.Max, changed.Capacity = change.Max, cmp.Or(change.Burst, change.Max)
+				changed.Max = change.Max
+				changed.Capacity = cmp.Or(change.Burst, change.Max)
 				most = max(most, value(&changed))
 			}
 		}
@@ -418,17 +456,24 @@ func maxOf(p *policy.Definition, i int, c *engine.Limit, value func(*engine.Limi
 func mistakes(p *policy.Definition, compiled *engine.Compiled) (notes []string) {
 	notes = definition.FormNotes(p)
 	for _, limit := range definition.Closed(p) {
-		notes = append(notes, fmt.Sprintf("line %d: limit %s of %s allows 0 units, so every attempt is denied; write unlimited for no bound, or shadow: true to deny nothing", p.Line, limit, p.Name))
+		const note = "line %d: limit %s of %s allows 0 units, so every attempt is denied; " +
+			"write unlimited for no bound, or shadow: true to deny nothing"
+		notes = append(notes, fmt.Sprintf(note, p.Line, limit, p.Name))
 	}
 	for i, l := range p.Limits {
 		c := &compiled.Limits[i]
-		if most := maxOf(p, i, c, func(l *engine.Limit) int64 { return l.Capacity }); l.Cost > most {
-			notes = append(notes, fmt.Sprintf("line %d: an attempt costs %d of limit %s of %s, which allows %d, so no attempt is ever allowed", p.Line, l.Cost, l.Name, p.Name, most))
+		most := maxOf(p, i, c, func(l *engine.Limit) int64 { return l.Capacity })
+		if l.Cost > most {
+			const note = "line %d: an attempt costs %d of limit %s of %s, which allows %d, " +
+				"so no attempt is ever allowed"
+			notes = append(notes, fmt.Sprintf(note, p.Line, l.Cost, l.Name, p.Name, most))
 		}
 		longest, reason := answer.Longest(c)
 		if b := l.Block; b > 0 && b < longest {
-			notes = append(notes, fmt.Sprintf("line %d: limit %s of %s blocks for %s, and without a block it denies for up to %s, %s; make the block longer",
-				p.Line, l.Name, p.Name, duration.Format(b), duration.Format(longest), reason))
+			const note = "line %d: limit %s of %s blocks for %s, " +
+				"and without a block it denies for up to %s, %s; make the block longer"
+			notes = append(notes, fmt.Sprintf(note, p.Line, l.Name, p.Name, duration.Format(b),
+				duration.Format(longest), reason))
 		}
 	}
 	return notes

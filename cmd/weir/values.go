@@ -302,7 +302,8 @@ func (v *shareValue) Set(text string) error {
 	n, err := strconv.ParseInt(digits, 10, 64)
 	inRange := err == nil && n >= 1 && n <= weir.MaxUnits
 	if !inRange || n > 1 && !isShare {
-		return usage("write 1/10 for one of ten keys, or 1 for all", "must be a share, not %q", text)
+		return usage("write 1/10 for one of ten keys, or 1 for all",
+			"must be a share, not %q", text)
 	}
 	*v = shareValue(n)
 	return nil
