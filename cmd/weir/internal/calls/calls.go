@@ -63,8 +63,9 @@ type counts struct {
 	waiting  atomic.Int64 // grants that start later
 
 	// Of reservations.
-	opened, settled atomic.Int64
-	expired         atomic.Int64 // settlements and extensions that came too late
+	opened  atomic.Int64
+	settled atomic.Int64
+	expired atomic.Int64 // settlements and extensions that came too late
 }
 
 // limitCounts are the counters of one limit.
@@ -89,13 +90,15 @@ func (o *Observer) Rule(r *enforce.Rule, old *Rule) *Rule {
 	if old == nil {
 		old = &Rule{rule: r, counts: new(counts)}
 	}
-	next.counts, next.Top = old.counts, old.Top
+	next.counts = old.counts
+	next.Top = old.Top
 	if next.Top == nil || !slices.Equal(old.rule.Dimensions(), r.Dimensions()) {
 		next.Top = o.NewSketch(o.Policies)
 	}
 	for i := range r.Compiled.Limits {
 		count := new(limitCounts)
-		if before := old.rule.Compiled.LimitNamed(r.Compiled.Limits[i].Name); before >= 0 && old.limits != nil {
+		before := old.rule.Compiled.LimitNamed(r.Compiled.Limits[i].Name)
+		if before >= 0 && old.limits != nil {
 			count = old.limits[before]
 		}
 		next.limits = append(next.limits, count)
@@ -122,30 +125,23 @@ func (o *Observer) NewSketch(n int) *topkeys.Sketch {
 // Observe counts, records and traces a call. Bad input is not counted.
 func (p *Rule) Observe(c enforce.Call) {
 	via := c.Request.Via.(*Via)
-	decided := c.Request.Op <= engine.Record
-	if decided && !via.Step && c.Index == 0 {
+	d := &c.Outcome.Decision
+	if isDecided(&c) && !via.Step && c.Index == 0 {
 		p.to.Metrics.Took[via.Protocol].Observe(c.Took.Seconds())
 	}
-	if d := &c.Outcome.Decision; c.Err == nil && d.StartAfter > 0 && !d.Replayed {
+	if c.Err == nil && d.StartAfter > 0 && !d.Replayed {
 		p.waiting.Add(1)
 	}
-	note := observe.Call{Protocol: via.Protocol, Outcome: observe.Error}
 	if !via.Step {
 		p.countReservation(&c)
 	}
-	switch {
-	case c.Err != nil && IsBadInput(c.Err):
+	if c.Err != nil && IsBadInput(c.Err) {
 		return
-	case c.Err == nil && c.Outcome.Err == nil: // a shadow that could not decide lets pass, and counts as an error
-		r, d := &c.Request, &c.Outcome.Decision
-		note.Outcome, note.Degraded = outcomeOf(r.Op, r.N, d), d.Degraded && decided
-		if applied := &c.Outcome.Applied; note.Outcome <= observe.Partial && applied.Shadow && !applied.Would.Allowed {
-			note.Outcome, d = observe.WouldDeny, &applied.Would
-		}
-		if note.Outcome == observe.Denied || note.Outcome == observe.WouldDeny {
-			note.Limit, note.Key = d.Limit, r.Key
-			note.Blocked = !c.Outcome.Applied.Blocked.IsZero()
-		}
+	}
+	note := observe.Call{Protocol: via.Protocol, Outcome: observe.Error}
+	// A shadow that could not decide lets the request pass, and counts as an error.
+	if c.Err == nil && c.Outcome.Err == nil {
+		note = noteOf(&c)
 		if p.record != nil {
 			p.recordCall(&c.Request, &c.Outcome)
 		}
@@ -157,35 +153,87 @@ func (p *Rule) Observe(c enforce.Call) {
 		p.noteWarnings(c.Outcome.Applied.Warnings)
 	}
 	if via.Step {
-		// Counts a step under a shadow policy, because the front only sees that the request passes. A
-		// peek before a charge is no call, and the front notes an error.
-		if c.Err == nil && p.rule.Shadow && (note.Outcome == observe.Error || c.Request.Op == engine.Attempt) {
-			p.Note(note)
-		}
+		p.noteStep(&c, note)
 		return
 	}
 	p.Note(note)
-	if decided && p.to.Tracer != nil {
-		p.to.Tracer.Span(via.Trace, observe.Span{Protocol: via.Protocol, Policy: p.rule.Name, Outcome: note.Outcome, Limit: note.Limit, Degraded: note.Degraded, Began: c.Began, Took: c.Took})
+	if isDecided(&c) && p.to.Tracer != nil {
+		p.to.Tracer.Span(via.Trace, observe.Span{
+			Protocol: via.Protocol,
+			Policy:   p.rule.Name,
+			Outcome:  note.Outcome,
+			Limit:    note.Limit,
+			Degraded: note.Degraded,
+			Began:    c.Began,
+			Took:     c.Took,
+		})
 	}
+}
+
+// isDecided reports whether a call asks for a decision: an attempt, a peek or a record.
+func isDecided(c *enforce.Call) bool { return c.Request.Op <= engine.Record }
+
+// noteStep counts one step of a request under a shadow policy, because the front only sees that
+// the request passes. The front itself notes the outcome of other requests, and their errors. A
+// peek before a charge is no call.
+func (p *Rule) noteStep(c *enforce.Call, note observe.Call) {
+	counts := note.Outcome == observe.Error || c.Request.Op == engine.Attempt
+	if p.rule.Shadow && c.Err == nil && counts {
+		p.Note(note)
+	}
+}
+
+// noteOf returns the note of a call with a decision.
+func noteOf(c *enforce.Call) observe.Call {
+	r := &c.Request
+	d := &c.Outcome.Decision
+	applied := &c.Outcome.Applied
+	note := observe.Call{
+		Protocol: r.Via.(*Via).Protocol,
+		Outcome:  outcomeOf(r.Op, r.N, d),
+		Degraded: d.Degraded && isDecided(c),
+	}
+	wouldDeny := applied.Shadow && !applied.Would.Allowed
+	if wouldDeny && note.Outcome <= observe.Partial {
+		note.Outcome = observe.WouldDeny
+		d = &applied.Would
+	}
+	if note.Outcome == observe.Denied || note.Outcome == observe.WouldDeny {
+		note.Limit = d.Limit
+		note.Key = r.Key
+		note.Blocked = !applied.Blocked.IsZero()
+	}
+	return note
 }
 
 // outcomeOf returns the outcome of a call of n units with a decision.
 func outcomeOf(op engine.Op, n int64, d *weir.Decision) observe.Outcome {
-	switch {
-	case op == engine.Refund:
+	switch op {
+	case engine.Refund:
 		return observe.Refunded
-	case op == engine.Reset:
+	case engine.Reset:
 		return observe.Reset
-	case op == engine.Block:
+	case engine.Block:
 		return observe.Blocked
-	case d.Replayed:
+	}
+	if d.Replayed {
 		return observe.Replayed
-	case op == engine.Settle && d.Granted > 0:
-		return observe.Refunded
-	case op == engine.Settle, op == engine.Extend && n == 0:
+	}
+	switch op {
+	case engine.Settle:
+		if d.Granted > 0 {
+			return observe.Refunded
+		}
 		return observe.Recorded
-	case n == 0 || op == engine.Peek || op == engine.Probe || op == engine.Count:
+	case engine.Extend:
+		if n == 0 {
+			return observe.Recorded
+		}
+	case engine.Peek, engine.Probe, engine.Count:
+		return observe.Peeked
+	}
+	switch {
+	case n == 0:
 		return observe.Peeked
 	case op == engine.Record:
 		return observe.Recorded
@@ -232,7 +280,8 @@ func (p *Rule) Note(c observe.Call) {
 		}
 	}
 	if p.Top != nil {
-		p.Top.Add(c.Key, time.Now().UnixMicro()) // by the clock of this process; the store may have another
+		// The clock of the store may differ, and the sketch compares instants of this process.
+		p.Top.Add(c.Key, time.Now().UnixMicro())
 	}
 }
 
@@ -257,7 +306,8 @@ func (p *Rule) noteWarnings(limits []string) {
 		i := p.rule.Compiled.LimitNamed(limit)
 		p.limits[i].warnings.Add(1)
 		share := strconv.Itoa(definition.WarnAt(p.rule.Definition, i)) + "%"
-		p.to.Log.Line(slog.LevelWarn, "a key reached the share of its limit", "policy", p.rule.Name, "limit", limit, "share", share)
+		p.to.Log.Line(slog.LevelWarn, "a key reached the share of its limit", "policy", p.rule.Name,
+			"limit", limit, "share", share)
 	}
 }
 
@@ -292,7 +342,8 @@ func (p *Rule) recordCall(r *enforce.Request, o *enforce.Outcome) {
 }
 
 // ErrBusy rejects a request beyond a [Capacity].
-var ErrBusy = errors.New("no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir")
+var ErrBusy = errors.New("no decision: too many requests in flight; " +
+	"nothing was charged, try again in a second, or start more of weir")
 
 // Capacity bounds the number of requests in flight. Further requests are
 // rejected immediately: a queue would add its length to every answer, while callers
@@ -301,7 +352,7 @@ var ErrBusy = errors.New("no decision: too many requests in flight; nothing was 
 type Capacity struct {
 	max      int64
 	InFlight atomic.Int64 // places that are taken; changed by Do alone
-	Rejected atomic.Int64 // requests that found no place, or were rejected for want of another resource
+	Rejected atomic.Int64 // requests without a place, or without another resource that is bounded
 }
 
 // NewCapacity returns a capacity of n requests.
@@ -320,61 +371,77 @@ func (c *Capacity) Do(f func() error) error {
 
 // AddMetrics adds the counters of the policies in force, which each scrape reads.
 func (o *Observer) AddMetrics(inForce func() []*enforce.Rule) {
-	each := func(rows func(p *Rule, yield func(metrics.Row))) func(func(metrics.Row)) {
-		return func(yield func(metrics.Row)) {
+	// add adds a counter, with the rows that rows yields for each policy.
+	add := func(name, help string, labels []string, rows func(p *Rule, yield func(metrics.Row))) {
+		o.Metrics.Table(name, help, labels, func(yield func(metrics.Row)) {
 			for _, r := range inForce() {
 				rows(Of(r), yield)
 			}
-		}
+		})
 	}
-	m := o.Metrics
-	m.Table("weir_decisions_total", "Calls for a policy by protocol and outcome; error means that no decision was possible.",
-		[]string{"policy", "protocol", "outcome"}, each((*Rule).callRows))
-	m.Table("weir_denials_total", "Denied attempts by the binding limit.", []string{"policy", "limit"},
-		each(func(p *Rule, yield func(metrics.Row)) {
-			for i, l := range p.rule.Compiled.Limits {
-				yield(metrics.Row{Labels: []string{p.rule.Name, l.Name}, N: p.limits[i].denials.Load()})
+	byLimit := []string{"policy", "limit"}
+	byPolicy := []string{"policy"}
+	add("weir_decisions_total",
+		"Calls for a policy by protocol and outcome; error means that no decision was possible.",
+		[]string{"policy", "protocol", "outcome"}, (*Rule).callRows)
+	add("weir_denials_total", "Denied attempts by the binding limit.", byLimit,
+		func(p *Rule, yield func(metrics.Row)) {
+			for i := range p.limits {
+				yield(p.limitRow(i, &p.limits[i].denials))
 			}
-		}))
-	m.Table("weir_warnings_total", "Grants with a warning: they brought the use of a limit with warn to its share or above.", []string{"policy", "limit"},
-		each(func(p *Rule, yield func(metrics.Row)) {
-			for i, l := range p.rule.Compiled.Limits {
+		})
+	add("weir_warnings_total",
+		"Grants with a warning: they brought the use of a limit with warn to its share or above.", byLimit,
+		func(p *Rule, yield func(metrics.Row)) {
+			for i := range p.limits {
 				if definition.WarnAt(p.rule.Definition, i) > 0 {
-					yield(metrics.Row{Labels: []string{p.rule.Name, l.Name}, N: p.limits[i].warnings.Load()})
+					yield(p.limitRow(i, &p.limits[i].warnings))
 				}
 			}
-		}))
-	m.Table("weir_blocked_denials_total", "Denied attempts that began a block of the binding limit, or met a running one.", []string{"policy", "limit"},
-		each(func(p *Rule, yield func(metrics.Row)) {
-			for i, l := range p.rule.Compiled.Limits {
-				if n := p.limits[i].blocked.Load(); n > 0 || l.Block > 0 {
-					yield(metrics.Row{Labels: []string{p.rule.Name, l.Name}, N: n})
+		})
+	add("weir_blocked_denials_total",
+		"Denied attempts that began a block of the binding limit, or met a running one.", byLimit,
+		func(p *Rule, yield func(metrics.Row)) {
+			for i := range p.limits {
+				row := p.limitRow(i, &p.limits[i].blocked)
+				if row.N > 0 || p.rule.Compiled.Limits[i].Block > 0 {
+					yield(row)
 				}
 			}
-		}))
-	m.Table("weir_reservations_total", "Reservations that were opened and settled, and settlements and extensions that came too late (expired).", []string{"policy", "event"},
-		each((*Rule).reservationRows))
-	m.Table("weir_waiting_decisions_total", "Grants to callers that wait: their use begins later.", []string{"policy"},
-		each(func(p *Rule, yield func(metrics.Row)) {
+		})
+	add("weir_reservations_total",
+		"Reservations that were opened and settled, "+
+			"and settlements and extensions that came too late (expired).",
+		[]string{"policy", "event"}, (*Rule).reservationRows)
+	add("weir_waiting_decisions_total", "Grants to callers that wait: their use begins later.", byPolicy,
+		func(p *Rule, yield func(metrics.Row)) {
 			if n := p.waiting.Load(); n > 0 {
 				yield(metrics.Row{Labels: []string{p.rule.Name}, N: n})
 			}
-		}))
-	m.Table("weir_degraded_decisions_total", "Decisions without the store, by when-store-is-down.", []string{"policy"},
-		each(func(p *Rule, yield func(metrics.Row)) {
+		})
+	add("weir_degraded_decisions_total", "Decisions without the store, by when-store-is-down.", byPolicy,
+		func(p *Rule, yield func(metrics.Row)) {
 			yield(metrics.Row{Labels: []string{p.rule.Name}, N: p.degraded.Load()})
-		}))
+		})
+}
+
+// limitRow returns the row of a counter of limit i.
+func (p *Rule) limitRow(i int, counter *atomic.Int64) metrics.Row {
+	labels := []string{p.rule.Name, p.rule.Compiled.Limits[i].Name}
+	return metrics.Row{Labels: labels, N: counter.Load()}
 }
 
 // reservationRows yields the events of reservations, for a policy that has had one.
 func (p *Rule) reservationRows(yield func(metrics.Row)) {
-	opened, settled, expired := &p.opened, &p.settled, &p.expired
-	if opened.Load()+settled.Load()+expired.Load() == 0 {
+	opened := p.opened.Load()
+	settled := p.settled.Load()
+	expired := p.expired.Load()
+	if opened+settled+expired == 0 {
 		return
 	}
-	for event, n := range map[string]*atomic.Int64{"opened": opened, "settled": settled, "expired": expired} {
-		yield(metrics.Row{Labels: []string{p.rule.Name, event}, N: n.Load()})
-	}
+	yield(metrics.Row{Labels: []string{p.rule.Name, "opened"}, N: opened})
+	yield(metrics.Row{Labels: []string{p.rule.Name, "settled"}, N: settled})
+	yield(metrics.Row{Labels: []string{p.rule.Name, "expired"}, N: expired})
 }
 
 // callRows yields the calls. The usual outcomes are always present, so that a rate has a
@@ -390,9 +457,10 @@ func (p *Rule) callRows(yield func(metrics.Row)) {
 		}
 		for o := range n {
 			outcome := observe.Outcome(o)
-			usual := outcome == observe.Allowed || outcome == observe.Denied || outcome == observe.Error
-			if n[o] > 0 || used && usual {
-				yield(metrics.Row{Labels: []string{p.rule.Name, observe.Protocol(f).String(), outcome.String()}, N: n[o]})
+			isUsual := outcome == observe.Allowed || outcome == observe.Denied || outcome == observe.Error
+			if n[o] > 0 || used && isUsual {
+				labels := []string{p.rule.Name, observe.Protocol(f).String(), outcome.String()}
+				yield(metrics.Row{Labels: labels, N: n[o]})
 			}
 		}
 	}

@@ -65,8 +65,10 @@ var failures = []answer.ForError[Failure]{
 	answer.For(weir.ErrSettled, Failure{Status: http.StatusConflict, Code: "SETTLED"}, ""),
 	answer.For(weir.ErrExpired, Failure{Status: http.StatusGone, Code: "EXPIRED"}, ""),
 	answer.For(ErrBusy, unavailable, ""),
-	answer.For(weir.ErrFull, unavailable, "no decision: the store is full, and forgets nothing that still counts; try again later, or give the store more room"),
-	answer.For(nil, unavailable, "no decision: the store is unavailable; try again later, or read the log of weir"),
+	answer.For(weir.ErrFull, unavailable, "no decision: the store is full, "+
+		"and forgets nothing that still counts; try again later, or give the store more room"),
+	answer.For(nil, unavailable,
+		"no decision: the store is unavailable; try again later, or read the log of weir"),
 }
 
 // Fail returns the answer to err. It counts bad input and logs errors of the store.

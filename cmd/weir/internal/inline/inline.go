@@ -40,7 +40,10 @@ const (
 
 	maxName = 64 - len(Prefix) // bytes of a caller's name: weir.ValidName allows 64
 	idle    = time.Hour        // a policy without a call for as long makes room for another
-	coarse  = time.Second      // the precision of the last call; a finer one would be written by every call
+
+	// coarse is the precision of entry.called. A finer one would be written by every call, and
+	// calls on several processors would compete for its cache line.
+	coarse = time.Second
 )
 
 // Policies are the inline policies of a server. They are safe for concurrent use. A nil Policies
@@ -87,7 +90,8 @@ func (f Finder) Rule(name string, limits []string) (*enforce.Rule, error) {
 }
 
 // errOff rejects limits in a call of a server that allows none.
-var errOff = calls.BadInput(`inline policies are off, so a call carries no limits; start weir serve with --inline-policies, or name a policy of its file and leave the limits away`)
+var errOff = calls.BadInput("inline policies are off, so a call carries no limits; " +
+	"start weir serve with --inline-policies, or name a policy of its file and leave the limits away")
 
 // Rule returns the policy of a name and its limits, which are lines of the policy file's grammar.
 // A name of "" stands for one that is made of the limits. The error is bad input. The strings are
@@ -136,8 +140,9 @@ func (p *Policies) add(key, name string, limits []string, now time.Time) (*enfor
 		p.dropIdle(now)
 	}
 	if len(p.byKey) == Max {
-		return nil, calls.BadInput("no room for another inline policy: there are %d, the most, each called within the last hour; "+
-			"write values such as users into the key, not into the name or the limits, or move policies to the file", Max)
+		return nil, calls.BadInput("no room for another inline policy: there are %d, the most, "+
+			"each called within the last hour; write values such as users into the key, "+
+			"not into the name or the limits, or move policies to the file", Max)
 	}
 	var before *enforce.Rule
 	if e := p.newest()[r.Name]; e != nil {
@@ -206,10 +211,12 @@ func CallerName(rule string) string { return strings.TrimPrefix(rule, Prefix) }
 // define returns the policy of a name and its limits. It shares no memory with them.
 func define(name string, limits []string) (*policy.Definition, error) {
 	if len(limits) == 0 {
-		return nil, calls.BadInput(`an inline policy needs 1 to %d limits, such as "10 per minute per user"`, engine.MaxLimits)
+		return nil, calls.BadInput(`an inline policy needs 1 to %d limits, such as "10 per minute per user"`,
+			engine.MaxLimits)
 	}
 	if len(limits) > engine.MaxLimits {
-		return nil, calls.BadInput("%d limits; at most %d are decided together", len(limits), engine.MaxLimits)
+		return nil, calls.BadInput("%d limits; at most %d are decided together", len(limits),
+			engine.MaxLimits)
 	}
 	d := &policy.Definition{WhenStoreIsDown: engine.OutageDeny}
 	for i, line := range limits {
@@ -217,16 +224,21 @@ func define(name string, limits []string) (*policy.Definition, error) {
 		if err != nil {
 			return nil, lineError(i, line, err)
 		}
-		d.Limits, d.Units = append(d.Limits, limit), append(d.Units, unit)
+		d.Limits = append(d.Limits, limit)
+		d.Units = append(d.Units, unit)
 	}
 	d.Name = Prefix + name
 	switch {
 	case name == "":
 		d.Name = Prefix + defaultName(limits)
 	case !weir.ValidName(d.Name):
-		return nil, calls.BadInput("%s cannot name an inline policy: a name has 1 to %d of a-z 0-9 . _ -, and begins with a letter or a digit; without a name it gets one from its limits", answer.Shown(name), maxName)
+		return nil, calls.BadInput("%s cannot name an inline policy: a name has 1 to %d of a-z 0-9 . _ -, "+
+			"and begins with a letter or a digit; without a name it gets one from its limits",
+			answer.Shown(name), maxName)
 	case Named(name):
-		return nil, calls.BadInput("%s has %s already, which answers put before the name of an inline policy; send %s", answer.Shown(name), Prefix, answer.Shown(CallerName(name)))
+		return nil, calls.BadInput("%s has %s already, "+
+			"which answers put before the name of an inline policy; send %s",
+			answer.Shown(name), Prefix, answer.Shown(CallerName(name)))
 	}
 	compiled, err := d.Compile()
 	if err != nil {
@@ -245,11 +257,13 @@ func lineError(index int, line string, err error) error {
 		return calls.BadInput("limits[%d]: %v", index, err)
 	}
 	problem, next := wrong.Problem, wrong.Next
-	if strings.HasPrefix(next, "leave it out, ") { // a part of policies; ParseLimit names its place in Go
+	// A word of policies, not of limits: the error of ParseLimit names its place in Go.
+	if strings.HasPrefix(next, "leave it out, ") {
 		problem = strings.Replace(problem, "a weir.Limit", "a limit line", 1)
 		next = "leave it out, or put the policy into the file of weir serve"
 	}
-	return calls.BadInput("limits[%d]: column %d of %s: %s; %s", index, wrong.Column, answer.Quoted(line), problem, next)
+	return calls.BadInput("limits[%d]: column %d of %s: %s; %s", index, wrong.Column,
+		answer.Quoted(line), problem, next)
 }
 
 // policyError returns the error of limits that do not fit together. Its next step is not that of a
@@ -265,7 +279,8 @@ func policyError(err error) error {
 	}
 	if wrong.Limit != "" && wrong.Field == "Name" {
 		problem, _, _ = strings.Cut(problem, ";")
-		problem += "; an inline policy names each of several limits by its window and its dimensions, and a policy file can choose other names"
+		problem += "; an inline policy names each of several limits by its window and its dimensions, " +
+			"and a policy file can choose other names"
 	}
 	return calls.BadInput("%s: %s", place, problem)
 }
@@ -275,13 +290,13 @@ func policyError(err error) error {
 func defaultName(limits []string) string {
 	const digits = 12 // of the hash
 	whole := strings.Join(limits, " and ")
-	words := strings.FieldsFunc(strings.ToLower(whole), func(c rune) bool {
-		return ('a' > c || c > 'z') && ('0' > c || c > '9') && c != '.' && c != '_'
-	})
-	name := strings.Join(words, "-")
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789._"
+	isBetween := func(c rune) bool { return !strings.ContainsRune(letters, c) }
+	name := strings.Join(strings.FieldsFunc(strings.ToLower(whole), isBetween), "-")
 	if len(name) <= maxName {
 		return name
 	}
 	sum := sha256.Sum256([]byte(whole))
-	return strings.TrimRight(name[:maxName-digits-1], "-") + "-" + hex.EncodeToString(sum[:])[:digits]
+	beginning := strings.TrimRight(name[:maxName-digits-1], "-")
+	return beginning + "-" + hex.EncodeToString(sum[:])[:digits]
 }

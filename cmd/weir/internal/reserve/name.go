@@ -19,7 +19,7 @@ type Name struct {
 	ID     string        // 1 … weir.MaxIDBytes bytes; "" = it holds nothing
 	Plan   enforce.Pair  // the value that chose a plan, if it is no dimension; zero = none did
 	Pairs  enforce.Pairs // the dimensions
-	Limits []string      // of an inline policy, as the caller wrote them; nil = the policy is that of a file
+	Limits []string      // the lines of an inline policy, as sent; nil = a policy of the file
 }
 
 // The first byte of a name is its version. Later versions of Weir read both.
@@ -51,7 +51,9 @@ func (n Name) String() string {
 }
 
 // errMalformed rejects a text that is no name.
-var errMalformed = calls.BadInput(`the reservation is malformed: it was cut off or changed; send the text of "reservation" in the answer to /v1/reserve, or the tenth element of the answer to WEIR.RESERVE, as it is`)
+var errMalformed = calls.BadInput(`the reservation is malformed: it was cut off or changed; ` +
+	`send the text of "reservation" in the answer to /v1/reserve, ` +
+	`or the tenth element of the answer to WEIR.RESERVE, as it is`)
 
 // Parse returns the name of a text. Another text than that of a name is bad input.
 func Parse(text string) (n Name, err error) {

@@ -29,7 +29,8 @@ import (
 // window of the policy, by the numbers of the target. name is the parameter in the error message.
 func TTL(p *enforce.Rule, t *enforce.Target, ms int64, name string) (time.Duration, error) {
 	rules := p.Limiter(t, time.Time{}).Compiled()
-	least, longest := max(longestHold(rules), time.Microsecond), min(rules.LongestWindow, weir.MaxWindow)
+	least := max(longestHold(rules), time.Microsecond)
+	longest := min(rules.LongestWindow, weir.MaxWindow)
 	if ms == 0 {
 		return longest, nil
 	}
@@ -38,11 +39,14 @@ func TTL(p *enforce.Rule, t *enforce.Target, ms int64, name string) (time.Durati
 	switch {
 	case ttl <= 0 || ttl > longest:
 	case ttl < least:
-		reason = p.Name + " holds units for up to " + answer.Exactly(least) + ", and a reservation that ends before its hold leaves them held; leave it out for the longest time"
+		reason = p.Name + " holds units for up to " + answer.Exactly(least) +
+			", and a reservation that ends before its hold leaves them held; " +
+			"leave it out for the longest time"
 	default:
 		return ttl, nil
 	}
-	return 0, calls.BadInput("%s must be %d to %d: %s", name, answer.Millis(least), longest.Milliseconds(), reason)
+	return 0, calls.BadInput("%s must be %d to %d: %s",
+		name, answer.Millis(least), longest.Milliseconds(), reason)
 }
 
 // longestHold returns the longest hold of the concurrency limits, 0 without any.
@@ -65,15 +69,21 @@ type Reservation struct {
 }
 
 // Opened returns the reservation of an attempt by p that was allowed. key is its key by names, with
-// the value that chose a plan, and limits are those of an inline policy. A shadow allows attempts that the engine has denied: their
-// reservation holds nothing, and its calls succeed and change nothing.
-func Opened(p *enforce.Rule, limits []string, key enforce.Pairs, a *enforce.Request, o *enforce.Outcome) Reservation {
+// the value that chose a plan, and limits are those of an inline policy.
+//
+// A shadow allows attempts that the engine has denied: their reservation holds nothing, and its
+// calls succeed and change nothing.
+func Opened(
+	p *enforce.Rule, limits []string, key enforce.Pairs, a *enforce.Request, o *enforce.Outcome,
+) Reservation {
 	name := Name{Policy: p.Name, Pairs: key, Limits: limits}
 	if limits != nil {
 		name.Policy = inline.CallerName(p.Name)
 	}
-	if i := slices.IndexFunc(key, func(v enforce.Pair) bool { return v.Name == p.PlanBy }); i >= 0 && !slices.Contains(p.Dimensions(), p.PlanBy) {
-		name.Plan, name.Pairs = key[i], slices.Delete(slices.Clone(key), i, i+1)
+	choosesPlan := func(v enforce.Pair) bool { return v.Name == p.PlanBy }
+	if i := slices.IndexFunc(key, choosesPlan); i >= 0 && !slices.Contains(p.Dimensions(), p.PlanBy) {
+		name.Plan = key[i]
+		name.Pairs = slices.Delete(slices.Clone(key), i, i+1)
 	}
 	if o.ReservedID == "" {
 		return nothing(p, &name, o, a.TTL)
@@ -84,7 +94,12 @@ func Opened(p *enforce.Rule, limits []string, key enforce.Pairs, a *enforce.Requ
 
 // describe returns the reservation of a name after an outcome by p.
 func describe(p *enforce.Rule, name *Name, o *enforce.Outcome) Reservation {
-	x := Reservation{Policy: p.Name, Name: name.String(), Units: o.Reserved.Units, Expires: time.UnixMicro(o.Reserved.ExpiresAt)}
+	x := Reservation{
+		Policy:  p.Name,
+		Name:    name.String(),
+		Units:   o.Reserved.Units,
+		Expires: time.UnixMicro(o.Reserved.ExpiresAt),
+	}
 	if o.Reserved.HeldUntil > 0 {
 		x.HeldUntil = time.UnixMicro(o.Reserved.HeldUntil)
 	}
@@ -115,8 +130,14 @@ type Settlement struct {
 
 // Settle settles the reservation of a name once, with the units that were used, or with
 // [engine.AllUnits]. It is one call of the engine. via is the Via of its request.
-func Settle(ctx context.Context, in inline.Finder, via *calls.Via, name string, actual int64) (Settlement, error) {
-	p, a, named, err := open(in, via, name)
+func Settle(
+	ctx context.Context, in inline.Finder, via *calls.Via, name string, actual int64,
+) (Settlement, error) {
+	named, err := Parse(name)
+	if err != nil {
+		return Settlement{}, err
+	}
+	p, a, err := locate(in, via, named)
 	if err != nil {
 		return Settlement{}, err
 	}
@@ -124,13 +145,16 @@ func Settle(ctx context.Context, in inline.Finder, via *calls.Via, name string, 
 	if named.ID == "" {
 		return done, nil
 	}
-	a.Op, a.N = engine.Settle, actual
+	a.Op = engine.Settle
+	a.N = actual
 	o, err := p.Decide(ctx, &a)
 	if err != nil {
 		return Settlement{}, explain(err)
 	}
-	done.Reserved, done.Actual = o.Reserved.Units, o.Reserved.Actual
-	done.Refunded, done.Recorded = o.Granted, o.Recorded()
+	done.Reserved = o.Reserved.Units
+	done.Actual = o.Reserved.Actual
+	done.Refunded = o.Granted
+	done.Recorded = o.Recorded()
 	return done, nil
 }
 
@@ -145,16 +169,25 @@ type Extension struct {
 // Extend renews the life and the hold of the reservation of a name, and takes n more units. before
 // are the units that it had, so that a repetition is made once, or [engine.Unknown]. It is one call
 // of the engine. via is the Via of its request.
-func Extend(ctx context.Context, in inline.Finder, via *calls.Via, name string, n, before int64) (Extension, error) {
-	p, a, named, err := open(in, via, name)
+func Extend(
+	ctx context.Context, in inline.Finder, via *calls.Via, name string, n, before int64,
+) (Extension, error) {
+	named, err := Parse(name)
+	if err != nil {
+		return Extension{}, err
+	}
+	p, a, err := locate(in, via, named)
 	if err != nil {
 		return Extension{}, err
 	}
 	if named.ID == "" {
 		o := enforce.Outcome{Decision: weir.Decision{Allowed: true, Granted: n, At: time.Now()}}
-		return Extension{Reservation: nothing(p, &named, &o, p.Compiled.LongestWindow), Request: a, Outcome: o}, nil
+		empty := nothing(p, &named, &o, p.Compiled.LongestWindow)
+		return Extension{Reservation: empty, Request: a, Outcome: o}, nil
 	}
-	a.Op, a.N, a.Before = engine.Extend, n, before
+	a.Op = engine.Extend
+	a.N = n
+	a.Before = before
 	o, err := p.Decide(ctx, &a)
 	if err != nil {
 		return Extension{}, explain(err)
@@ -162,19 +195,19 @@ func Extend(ctx context.Context, in inline.Finder, via *calls.Via, name string, 
 	return Extension{Reservation: describe(p, &named, &o), Request: a, Outcome: o}, nil
 }
 
-// open returns the policy in force of a name, and a request for its key. Without the plans of its
-// policy a reservation is settled by the policy's own numbers.
-func open(in inline.Finder, via *calls.Via, text string) (p *enforce.Rule, a enforce.Request, name Name, err error) {
-	if name, err = Parse(text); err != nil {
-		return nil, a, name, err
+// locate returns the policy in force of a reservation, and a request for its key. If the policy no
+// longer has plans, the reservation is settled by the policy's own numbers.
+func locate(
+	in inline.Finder, via *calls.Via, name Name,
+) (p *enforce.Rule, a enforce.Request, err error) {
+	p, err = in.Rule(name.Policy, name.Limits)
+	if err != nil && name.Limits != nil {
+		return nil, a, err
 	}
-	switch p, err = in.Rule(name.Policy, name.Limits); {
-	case err == nil:
-	case name.Limits != nil:
-		return nil, a, name, err
-	default:
-		return nil, a, name, &calls.Problem{Err: weir.ErrExpired, Detail: "no policy " + answer.Quoted(name.Policy) +
-			"; the units of its reservations leave in their time"} // a policy of a similar name is of no use
+	if err != nil { // its next step, a policy of a similar name, is of no use here
+		detail := "no policy " + answer.Quoted(name.Policy) +
+			"; the units of its reservations leave in their time"
+		return nil, a, &calls.Problem{Err: weir.ErrExpired, Detail: detail}
 	}
 	pairs := name.Pairs
 	if name.Plan.Name != "" && name.Plan.Name == p.PlanBy {
@@ -182,16 +215,18 @@ func open(in inline.Finder, via *calls.Via, text string) (p *enforce.Rule, a enf
 	}
 	a = enforce.Request{ID: name.ID, Via: via}
 	if a.Target, err = p.Target(pairs); err != nil {
-		return nil, a, name, &calls.Problem{Err: weir.ErrExpired, Detail: "the policy " + p.Name +
-			" counts by other dimensions since the reservation was made; its units leave in their time"}
+		detail := "the policy " + p.Name + " counts by other dimensions since the reservation was made; " +
+			"its units leave in their time"
+		return nil, a, &calls.Problem{Err: weir.ErrExpired, Detail: detail}
 	}
-	return p, a, name, nil
+	return p, a, nil
 }
 
 // explain adds to the error of a reservation that nothing has changed, and the next step.
 func explain(err error) error {
 	problem := func(kind error, next string) error {
-		return &calls.Problem{Err: kind, Detail: strings.TrimPrefix(err.Error(), "weir: ") + "; nothing was changed" + next}
+		detail := strings.TrimPrefix(err.Error(), "weir: ") + "; nothing was changed" + next
+		return &calls.Problem{Err: kind, Detail: detail}
 	}
 	switch {
 	case errors.Is(err, weir.ErrSettled):
