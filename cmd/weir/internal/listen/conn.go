@@ -3,11 +3,8 @@ package listen
 import (
 	"container/list"
 	"crypto/tls"
-	"errors"
 	"net"
 	"net/netip"
-	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,8 +18,6 @@ type Conn struct {
 	listener *Listener
 	remote   remote
 	client   netip.Prefix // the address that it counts for; invalid over unix sockets
-	reads    deadline
-	writes   deadline
 	admitted atomic.Bool
 	spent    atomic.Int64            // bytes taken from config.Allowance
 	settled  chan struct{}           // holds an element after the connection was admitted or closed
@@ -39,7 +34,6 @@ type Conn struct {
 func newConn(c net.Conn, l *Listener) *Conn {
 	own := &Conn{Conn: c, listener: l, client: clientOf(c), settled: make(chan struct{}, 1)}
 	own.remote = remote{c.RemoteAddr(), own}
-	own.reads.set, own.writes.set = c.SetReadDeadline, c.SetWriteDeadline
 	return own
 }
 
@@ -154,7 +148,7 @@ func (c *Conn) Close() error {
 // reads.
 const strangerRead = 256
 
-// Read reads within the read deadline.
+// Read takes the bytes from the allowance.
 func (c *Conn) Read(b []byte) (n int, err error) {
 	if !c.Spend(0) {
 		c.awaitAdmission()
@@ -162,43 +156,10 @@ func (c *Conn) Read(b []byte) (n int, err error) {
 	if c.listener.config.Allowance > 0 && !c.admitted.Load() {
 		b = b[:min(len(b), strangerRead)]
 	}
-	for {
-		if err := c.reads.begin(); err != nil {
-			return 0, err
-		}
-		n, err = c.Conn.Read(b)
-		if !c.reads.end(err) {
-			c.Spend(n)
-			return n, err
-		}
-	}
+	n, err = c.Conn.Read(b)
+	c.Spend(n)
+	return n, err
 }
-
-// Write writes within the write deadline.
-func (c *Conn) Write(b []byte) (n int, err error) {
-	for {
-		if err := c.writes.begin(); err != nil {
-			return n, err
-		}
-		var more int
-		more, err = c.Conn.Write(b[n:])
-		n += more
-		if !c.writes.end(err) {
-			return n, err
-		}
-	}
-}
-
-// SetDeadline sets both deadlines.
-func (c *Conn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
-}
-
-// SetReadDeadline sets the deadline of reads, also of one in progress. Zero means none.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.reads.change(t) }
-
-// SetWriteDeadline sets the deadline of writes, also of one in progress. Zero means none.
-func (c *Conn) SetWriteDeadline(t time.Time) error { return c.writes.change(t) }
 
 // CloseWrite lets net/http end a connection in order when it answers before it has read
 // the whole request. Without it the client may miss the answer.
@@ -218,67 +179,3 @@ func clientOf(c net.Conn) netip.Prefix {
 	}
 	return clientaddr.Prefix(a.AddrPort().Addr(), clientaddr.Bits)
 }
-
-// deadline is the deadline of one direction of a Conn. To pass one to the system takes two
-// readings of the clock and a change of a timer. net/http sets seven for each request, and
-// a call waits under few of them: together they are a twentieth of the time of a gate call.
-// So the system gets a deadline when a call begins, or immediately if one is in progress.
-//
-// The deadline in force is never later than the wanted one. It may be earlier by slack; a
-// call that it ends too early continues.
-type deadline struct {
-	set func(time.Time) error // sets the deadline of the connection; the zero time = none
-
-	mu    sync.Mutex // protects the following
-	want  time.Time
-	have  time.Time // in force
-	calls int       // in progress
-}
-
-// slack is how much earlier than wanted a deadline may be in force.
-const slack = time.Second
-
-// change sets the deadline, also of the calls in progress.
-func (d *deadline) change(t time.Time) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.want = t
-	if d.calls == 0 {
-		return nil
-	}
-	d.have = t
-	return d.set(t)
-}
-
-// begin brings the deadline into force for a call, which end must follow after a nil error.
-func (d *deadline) begin() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if early := d.want.Sub(d.have); early < 0 || early > slack {
-		if d.passedLocked() {
-			return os.ErrDeadlineExceeded
-		}
-		if err := d.set(d.want); err != nil {
-			return err
-		}
-		d.have = d.want
-	}
-	d.calls++
-	return nil
-}
-
-// end ends a call with its error, and reports whether the call must continue because the
-// deadline was too early.
-func (d *deadline) end(err error) (again bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.calls--
-	if !errors.Is(err, os.ErrDeadlineExceeded) || d.passedLocked() {
-		return false
-	}
-	d.have = d.want
-	return d.set(d.want) == nil
-}
-
-// passedLocked reports whether the wanted deadline has passed.
-func (d *deadline) passedLocked() bool { return !d.want.IsZero() && !d.want.After(time.Now()) }
