@@ -28,21 +28,28 @@ func (t *target) explain(err error) error {
 	}
 	switch {
 	case isA[tls.RecordHeaderError](err):
-		return t.errorf(ErrRefused, "it does not speak TLS", "write %s:// for a server without", t.otherScheme())
+		return t.errorf(ErrRefused, "it does not speak TLS",
+			"write %s:// for a server without", t.otherScheme())
 	case isA[x509.UnknownAuthorityError](err):
-		return t.errorf(ErrRefused, err.Error(), "name the file of the authority that signed it with ?ca=FILE")
+		return t.errorf(ErrRefused, err.Error(),
+			"name the file of the authority that signed it with ?ca=FILE")
 	case isA[*tls.CertificateVerificationError](err):
-		return t.errorf(ErrRefused, err.Error(), "write the host that its certificate names, or renew the certificate")
+		return t.errorf(ErrRefused, err.Error(),
+			"write the host that its certificate names, or renew the certificate")
 	case isForeign(err):
-		return t.errorf(ErrRefused, "the answer is not of Redis's protocol", "are host and port right, and is it Redis or Valkey?")
+		return t.errorf(ErrRefused, "the answer is not of Redis's protocol",
+			"are host and port right, and is it Redis or Valkey?")
 	case isA[*net.DNSError](err):
 		return t.errorf(ErrUnreachable, err.Error(), "is the host's name right?")
 	case isTimeout(err) && t.tls:
-		return t.errorf(ErrUnreachable, "no answer over TLS in time", "does it speak TLS? write %s:// if it does not", t.otherScheme())
+		return t.errorf(ErrUnreachable, "no answer over TLS in time",
+			"does it speak TLS? write %s:// if it does not", t.otherScheme())
 	case isTimeout(err):
-		return t.errorf(ErrUnreachable, "no answer in time", "is it overloaded or stopped, or does a firewall drop its packets?")
+		return t.errorf(ErrUnreachable, "no answer in time",
+			"is it overloaded or stopped, or does a firewall drop its packets?")
 	case isClosed(err) && !t.tls:
-		return t.errorf(ErrUnreachable, "it closes the connection", "does it speak TLS? then write %s://", t.otherScheme())
+		return t.errorf(ErrUnreachable, "it closes the connection",
+			"does it speak TLS? then write %s://", t.otherScheme())
 	}
 	return t.errorf(ErrUnreachable, err.Error(), "does it run, and does it listen there?")
 }
@@ -57,31 +64,44 @@ func (t *target) replyError(r weirredis.ReplyError) error {
 	text := string(r)
 	lower := strings.ToLower(text)
 	contains := func(parts ...string) bool {
-		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(lower, part) })
+		isPart := func(part string) bool { return strings.Contains(lower, part) }
+		return slices.ContainsFunc(parts, isPart)
 	}
 	word, _, _ := strings.Cut(text, " ")
 	server, _, _ := strings.Cut(t.scheme, "+") // redis or rediss
 	switch {
 	case word == "NOAUTH":
-		return t.errorf(ErrRefused, "it requires a password (NOAUTH)", "set %s, or write %s://:PASSWORD@host", passwordVariable, t.scheme)
+		return t.errorf(ErrRefused, "it requires a password (NOAUTH)",
+			"set %s, or write %s://:PASSWORD@host", passwordVariable, t.scheme)
 	case word == "WRONGPASS" || contains("invalid password"):
-		return t.errorf(ErrRefused, "it rejects user or password (WRONGPASS)", "check them, in the URL or in %s and %s", usernameVariable, passwordVariable)
+		return t.errorf(ErrRefused, "it rejects user or password (WRONGPASS)",
+			"check them, in the URL or in %s and %s", usernameVariable, passwordVariable)
 	case word == "READONLY" || word == "MASTERDOWN":
-		return t.errorf(ErrUnreachable, text, "it is a replica: connect to the primary, or wait for the end of a failover")
+		return t.errorf(ErrUnreachable, text,
+			"it is a replica: connect to the primary, or wait for the end of a failover")
 	case word == "NOPERM" || contains("the user executing the script", "acl failure in script"):
-		return t.errorf(ErrRefused, text, "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys %sweir*", t.prefix)
+		return t.errorf(ErrRefused, text,
+			"its user needs +@scripting +@hash +@string +@keyspace +time +info on keys %sweir*",
+			t.prefix)
 	case contains("db index is out of range"):
-		return t.errorf(ErrRefused, fmt.Sprintf("it has no database %d", t.db), "use a lower number, mostly 0")
+		return t.errorf(ErrRefused, fmt.Sprintf("it has no database %d", t.db),
+			"use a lower number, mostly 0")
 	case contains("select is not allowed in cluster mode"):
-		return t.errorf(ErrURL, "a Cluster has no database but 0", "leave out the / and the text after it")
+		return t.errorf(ErrURL, "a Cluster has no database but 0",
+			"leave out the / and the text after it")
 	case contains("no such master"):
-		return t.errorf(ErrRefused, fmt.Sprintf("the Sentinel has no master %q", t.master), "write the name in its line `sentinel monitor NAME …`")
+		return t.errorf(ErrRefused, fmt.Sprintf("the Sentinel has no master %q", t.master),
+			"write the name in its line `sentinel monitor NAME …`")
 	case contains("command called from script"):
-		return t.errorf(ErrRefused, text, "a rename-command or a proxy disables a command that Weir needs: end that")
+		return t.errorf(ErrRefused, text,
+			"a rename-command or a proxy disables a command that Weir needs: end that")
 	case contains("unknown command") && contains("sentinel"):
-		return t.errorf(ErrRefused, "it is not a Sentinel", "write %s:// for a server, or the Sentinel's own port, mostly 26379", server)
+		return t.errorf(ErrRefused, "it is not a Sentinel",
+			"write %s:// for a server, or the Sentinel's own port, mostly 26379", server)
 	case contains("unknown command"):
-		return t.errorf(ErrRefused, "it cannot run scripts", "is it a Sentinel? then write %s+sentinel://host/NAME; or too old? then use Redis 6.2 or later, or Valkey", server)
+		return t.errorf(ErrRefused, "it cannot run scripts",
+			"is it a Sentinel? then write %s+sentinel://host/NAME; "+
+				"or too old? then use Redis 6.2 or later, or Valkey", server)
 	}
 	return t.errorf(ErrUnreachable, text, "wait, or look at its log")
 }
@@ -98,7 +118,8 @@ func (t *target) otherScheme() string {
 // error value for it.
 func isForeign(err error) bool {
 	signs := []string{"received unknown message type", "received unexpected", "parse error"}
-	return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(err.Error(), sign) })
+	isPart := func(sign string) bool { return strings.Contains(err.Error(), sign) }
+	return slices.ContainsFunc(signs, isPart)
 }
 
 func isTimeout(err error) bool {

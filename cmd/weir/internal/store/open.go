@@ -61,8 +61,11 @@ type Store struct {
 
 // Options adjust a store.
 type Options struct {
-	MaxBytes int64                   // cap on the memory of histories, of memory and file: only; 0 = none
-	Progress func(done, total int64) // called from time to time while a long log of file: is read; nil = not
+	// MaxBytes bounds the memory of histories, of memory and file: alone; 0 = no bound.
+	MaxBytes int64
+
+	// Progress is called from time to time while a long log of file: is read; it may be nil.
+	Progress func(done, total int64)
 }
 
 // Close closes the connections, or syncs and releases the directory.
@@ -117,7 +120,8 @@ func (t *target) connect(o rueidis.ClientOption) *attempt {
 	clustered, err := conn.Clustered(ctx)
 	if err == nil && t.kind == cluster && !clustered {
 		conn.Close()
-		return &attempt{err: fmt.Errorf("%w: %s is not a Cluster; write redis:// for a single server", ErrURL, t)}
+		err = fmt.Errorf("%w: %s is not a Cluster; write redis:// for a single server", ErrURL, t)
+		return &attempt{err: err}
 	}
 	var e *weirredis.Engine
 	if err == nil {
@@ -160,7 +164,11 @@ func (t *target) options(env func(string) string) (rueidis.ClientOption, error) 
 	case single:
 		o.ForceSingleClient = t.db != 0 // otherwise the client detects a node of a Cluster
 	case sentinel:
-		o.Sentinel = rueidis.SentinelOption{MasterSet: t.master, TLSConfig: o.TLSConfig, Dialer: o.Dialer}
+		o.Sentinel = rueidis.SentinelOption{
+			MasterSet: t.master,
+			TLSConfig: o.TLSConfig,
+			Dialer:    o.Dialer,
+		}
 	}
 	return o, nil
 }
@@ -195,7 +203,9 @@ func (t *target) authorities() (*x509.CertPool, error) {
 // of OpenInBackground wraps ErrURL.
 //
 // Memory and directories are opened immediately, without a goroutine.
-func OpenInBackground(name string, o Options, onChange func(err error, warnings []string)) (*Store, error) {
+func OpenInBackground(
+	name string, o Options, onChange func(err error, warnings []string),
+) (*Store, error) {
 	l, err := parse(name)
 	if err != nil {
 		return nil, err
@@ -210,10 +220,21 @@ func (t *target) open(_ Options, onChange func(error, []string)) (*Store, error)
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &background{target: t, options: client, onChange: onChange, tried: make(chan struct{}), ended: make(chan struct{})}
-	b.last.Store(&attempt{err: t.errorf(ErrUnreachable, "it has not answered yet", "does it run, and does it listen there?")})
+	b := &background{
+		target:   t,
+		options:  client,
+		onChange: onChange,
+		tried:    make(chan struct{}),
+		ended:    make(chan struct{}),
+	}
+	b.last.Store(&attempt{err: t.errorf(ErrUnreachable, "it has not answered yet",
+		"does it run, and does it listen there?")})
 	go b.run(ctx)
-	return &Store{Engine: b, Name: t.String(), Shared: true, background: b, close: func() error { cancel(); return nil }}, nil
+	stop := func() error {
+		cancel()
+		return nil
+	}
+	return &Store{Engine: b, Name: t.String(), Shared: true, background: b, close: stop}, nil
 }
 
 // Ready waits until the first attempt to connect or ctx has ended. It returns the error of
@@ -294,7 +315,9 @@ func (b *background) run(ctx context.Context) {
 }
 
 // Eval runs a script on the store, or reports that it was not sent.
-func (b *background) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
+func (b *background) Eval(
+	ctx context.Context, s *weirredis.Script, keys, args []string,
+) (string, error) {
 	last := b.last.Load()
 	if last.err != nil {
 		return "", weirredis.UnsentError{Err: last.err}

@@ -92,20 +92,27 @@ func parseFile(text string) (*directory, error) {
 	path, query, _ := strings.Cut(text, "?")
 	if rest, slashes := strings.CutPrefix(path, "//"); slashes {
 		if !strings.HasPrefix(rest, "/") {
-			return nil, fmt.Errorf("file://%s names another machine; write file:/%s for a directory of this one", rest, rest)
+			return nil, fmt.Errorf("file://%s names another machine; "+
+				"write file:/%[1]s for a directory of this one", rest)
 		}
 		path = rest
 	}
 	path, err := url.PathUnescape(path)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("file:%s holds a %% that is not followed by two hex digits; write %%25 for a %%", text)
+		return nil, fmt.Errorf("file:%s holds a %% that is not followed by two hex digits; "+
+			"write %%25 for a %%", text)
 	case path == "":
 		return nil, errors.New("file: needs a directory; write file:/var/lib/weir")
 	case strings.HasPrefix(path, "~/") || path == "~":
-		return nil, fmt.Errorf("file:%s: a shell does not replace ~ here; write file:$HOME%s", path, path[1:])
+		return nil, fmt.Errorf("file:%s: a shell does not replace ~ here; write file:$HOME%s",
+			path, path[1:])
 	}
-	d := &directory{path: filepath.Clean(path), mode: "100ms", sync: weirdisk.SyncEvery(100 * time.Millisecond)}
+	d := &directory{
+		path: filepath.Clean(path),
+		mode: "100ms",
+		sync: weirdisk.SyncEvery(100 * time.Millisecond),
+	}
 	if err := parameters(query, d.set); err != nil {
 		return nil, fmt.Errorf("file:%s: %w", d.path, err)
 	}
@@ -118,9 +125,11 @@ func (d *directory) set(name, value string) error {
 	case name == "sync":
 		return d.setSync(value)
 	case name != "access":
-		return fmt.Errorf("there is no parameter %q%s; sync= and access= are the only ones", name, didYouMean(name, "sync", "access"))
+		return fmt.Errorf("there is no parameter %q%s; sync= and access= are the only ones",
+			name, didYouMean(name, "sync", "access"))
 	case value != "any":
-		return fmt.Errorf("access=%s is not access=any, which accepts a directory that others can change", value)
+		return fmt.Errorf("access=%s is not access=any, "+
+			"which accepts a directory that others can change", value)
 	}
 	d.anyAccess = true
 	return nil
@@ -128,14 +137,17 @@ func (d *directory) set(name, value string) error {
 
 // setSync reads the mode of syncing.
 func (d *directory) setSync(word string) error {
+	d.mode = word
 	interval, err := time.ParseDuration(word)
-	switch d.mode = word; {
+	switch {
 	case word == "always":
 		d.sync = weirdisk.SyncAlways()
 	case err != nil:
-		return fmt.Errorf("sync=%s is not a mode%s; write sync=always, or a time such as sync=100ms", word, didYouMean(word, "always"))
+		return fmt.Errorf("sync=%s is not a mode%s; write sync=always, or a time such as sync=100ms",
+			word, didYouMean(word, "always"))
 	case interval < time.Millisecond || interval > maxSync:
-		return fmt.Errorf("sync=%s is not within 1ms and %v; write sync=always, or a time such as sync=100ms", word, maxSync)
+		return fmt.Errorf("sync=%s is not within 1ms and %v; "+
+			"write sync=always, or a time such as sync=100ms", word, maxSync)
 	default:
 		d.sync = weirdisk.SyncEvery(interval)
 	}
@@ -167,7 +179,8 @@ func (d *directory) open(o Options, _ func(error, []string)) (*Store, error) {
 	}
 	engine, err := weirdisk.Open(d.path, options...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %s", ErrRefused, d, strings.TrimPrefix(err.Error(), "weirdisk: "))
+		problem := strings.TrimPrefix(err.Error(), "weirdisk: ")
+		return nil, fmt.Errorf("%w: %s: %s", ErrRefused, d, problem)
 	}
 	s := &Store{Engine: engine, Disk: engine, Name: d.String(), close: engine.Close}
 	if cut := engine.Recovery(); cut.Bytes > 0 {
@@ -177,7 +190,9 @@ func (d *directory) open(o Options, _ func(error, []string)) (*Store, error) {
 }
 
 // schemes are those of the URLs.
-var schemes = []string{"redis+cluster", "redis+sentinel", "redis", "rediss+cluster", "rediss+sentinel", "rediss"}
+var schemes = []string{
+	"redis+cluster", "redis+sentinel", "redis", "rediss+cluster", "rediss+sentinel", "rediss",
+}
 
 // schemeList is the schemes in errors.
 var schemeList = "file:/DIR, " + strings.Join(schemes, "://…, ") + "://…"
@@ -207,20 +222,24 @@ func parseURL(text string) (*target, error) {
 	scheme, rest, isURL := strings.Cut(text, "://")
 	switch {
 	case !isURL && filepath.IsAbs(text):
-		return nil, fmt.Errorf("%q is a path; write file:%s to keep histories in that directory", text, text)
+		return nil, fmt.Errorf("%q is a path; write file:%s to keep histories in that directory",
+			text, text)
 	case !isURL && nextName(text) != "":
-		return nil, fmt.Errorf("%q is neither memory nor a URL; write %s", redact.URL(text), nextName(text))
+		return nil, fmt.Errorf("%q is neither memory nor a URL; write %s",
+			redact.URL(text), nextName(text))
 	case !isURL:
-		return nil, fmt.Errorf("%q is neither memory nor a URL; write memory, or one of %s", redact.URL(text), schemeList)
+		return nil, fmt.Errorf("%q is neither memory nor a URL; write memory, or one of %s",
+			redact.URL(text), schemeList)
 	case !slices.Contains(schemes, scheme):
-		return nil, fmt.Errorf("there is no store of the kind %q; write memory, or one of %s", redact.URL(scheme)+"://", schemeList)
+		return nil, fmt.Errorf("there is no store of the kind %q; write memory, or one of %s",
+			redact.URL(scheme)+"://", schemeList)
 	}
-	t := &target{scheme: scheme}
 	plain, kind, _ := strings.Cut(scheme, "+")
-	t.kind, t.tls = kind, plain == "rediss"
+	t := &target{scheme: scheme, kind: kind, tls: plain == "rediss"}
 	rest, query, _ := strings.Cut(rest, "?")
 	if strings.Contains(query, "@") { // the text before it may be half of a password
-		return nil, errors.New("an @ follows a ?; in user and password write %3F for a ?, in a parameter %40 for an @")
+		return nil, errors.New("an @ follows a ?; " +
+			"in user and password write %3F for a ?, in a parameter %40 for an @")
 	}
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
 		if err := t.credentials(rest[:i]); err != nil {
@@ -263,7 +282,8 @@ func (t *target) credentials(text string) error {
 	t.username, err1 = url.PathUnescape(user)
 	t.password, err2 = url.PathUnescape(password)
 	if err1 != nil || err2 != nil {
-		return fmt.Errorf("user or password of %s:// holds a %% that is not followed by two hex digits; write %%25 for a %%", t.scheme)
+		return fmt.Errorf("user or password of %s:// holds a %% that is not followed by two hex digits; "+
+			"write %%25 for a %%", t.scheme)
 	}
 	return nil
 }
@@ -282,7 +302,8 @@ func (t *target) hosts(text string) error {
 		t.addresses = append(t.addresses, address)
 	}
 	if t.kind == single && len(t.addresses) > 1 {
-		return fmt.Errorf("%s:// is one server, not %d; write redis+sentinel:// or redis+cluster://", t.scheme, len(t.addresses))
+		return fmt.Errorf("%s:// is one server, not %d; write redis+sentinel:// or redis+cluster://",
+			t.scheme, len(t.addresses))
 	}
 	return nil
 }
@@ -291,13 +312,15 @@ func (t *target) hosts(text string) error {
 func withPort(text, port string) (string, error) {
 	host, given, err := net.SplitHostPort(text)
 	if err != nil { // no port, or malformed
-		host, given = strings.Trim(text, "[]"), port
+		host = strings.Trim(text, "[]")
+		given = port
 		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
 			return "", fmt.Errorf("%q is not host:port", redact.URL(text))
 		}
 	}
 	if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 {
-		return "", errors.New("the text after the colon is not a port from 1 to 65535; write user and password before an @")
+		return "", errors.New("the text after the colon is not a port from 1 to 65535; " +
+			"write user and password before an @")
 	}
 	if host == "" {
 		return "", errors.New("the host is missing")
@@ -338,13 +361,16 @@ func (t *target) set(name, value string) error {
 	case name == "ca":
 		return fmt.Errorf("ca= is for TLS; write %s", t.otherScheme())
 	case name == "prefix":
-		if t.prefix = value; strings.ContainsAny(value, "{}") || len(value) > 64 {
-			return errors.New("prefix= is longer than 64 bytes or has a brace, which marks the slot of a key in a Cluster; use a short text, as in ?prefix=staging")
+		if strings.ContainsAny(value, "{}") || len(value) > 64 {
+			return errors.New("prefix= is longer than 64 bytes or has a brace, " +
+				"which marks the slot of a key in a Cluster; use a short text, as in ?prefix=staging")
 		}
+		t.prefix = value
 	case name == "db" && t.kind == sentinel:
 		return t.database(value)
 	default:
-		return fmt.Errorf("%s:// has no parameter of that name; there are prefix=, ca= (with TLS) and db= (with Sentinels)", t.scheme)
+		return fmt.Errorf("%s:// has no parameter of that name; "+
+			"there are prefix=, ca= (with TLS) and db= (with Sentinels)", t.scheme)
 	}
 	return nil
 }
