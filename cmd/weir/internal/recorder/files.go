@@ -68,7 +68,8 @@ func checkTrace(name string) error {
 	start := make([]byte, 64)
 	n, err := f.Read(start)
 	if info.Size() > 0 && (err != nil || !accesslog.IsTraceHeader(start[:n])) {
-		return fmt.Errorf("%s exists and is not a recorded trace, so it is not renamed or overwritten; choose another file", name)
+		return fmt.Errorf("%s exists and is not a recorded trace, "+
+			"so it is not renamed or overwritten; choose another file", name)
 	}
 	return nil
 }
@@ -92,8 +93,10 @@ func (s *files) open() error {
 		f.Close()
 		return err
 	}
-	s.f, s.size = f, 0
-	s.buffer, s.waiting = s.header.AppendJSON(s.buffer[:0]), 0
+	s.f = f
+	s.size = 0
+	s.buffer = s.header.AppendJSON(s.buffer[:0])
+	s.waiting = 0
 	if err = s.flush(); err != nil {
 		s.close()
 		os.Remove(s.path)
@@ -169,7 +172,8 @@ func (s *files) flush() error {
 	} else if info, statErr := s.f.Stat(); statErr == nil && n > 0 {
 		s.f.Truncate(info.Size() - int64(n)) // another process may have shortened the file
 	}
-	s.buffer, s.waiting = s.buffer[:0], 0
+	s.buffer = s.buffer[:0]
+	s.waiting = 0
 	return err
 }
 
@@ -216,7 +220,8 @@ func (w *writer) run() {
 func (w *writer) flush(all bool) {
 	w.mu.Lock()
 	calls := w.calls
-	w.calls, w.bytes = w.spare[:0], 0
+	w.calls = w.spare[:0]
+	w.bytes = 0
 	w.mu.Unlock()
 	newest := w.newest
 	for i := range calls {
@@ -225,16 +230,25 @@ func (w *writer) flush(all bool) {
 	w.pending = append(w.pending, calls...)
 	clear(calls)
 	w.spare = calls[:0]
-	slices.SortStableFunc(w.pending, func(a, b call) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rank, b.rank), cmp.Compare(a.start, b.start))
-	})
+	slices.SortStableFunc(w.pending, compareCalls)
 	n := len(w.pending)
 	if !all {
-		n, _ = slices.BinarySearchFunc(w.pending, w.newest+1, func(c call, at int64) int { return cmp.Compare(c.at, at) })
+		isBefore := func(c call, at int64) int { return cmp.Compare(c.at, at) }
+		n, _ = slices.BinarySearchFunc(w.pending, w.newest+1, isBefore)
 	}
 	w.write(w.pending[:n])
 	w.pending = slices.Delete(w.pending, 0, n)
 	w.newest = newest
+}
+
+// compareCalls orders calls by their instants, and calls of one instant as they may have been
+// decided.
+func compareCalls(a, b call) int {
+	return cmp.Or(
+		cmp.Compare(a.at, b.at),
+		cmp.Compare(a.rank, b.rank),
+		cmp.Compare(a.start, b.start),
+	)
 }
 
 // write writes calls, after a header with the number of the missing ones.
@@ -269,30 +283,30 @@ func (w *writer) write(calls []call) {
 
 // appendLine appends the line of a call.
 func (w *writer) appendLine(b []byte, c *call) []byte {
-	w.line = replay.Line{At: c.at, Policy: c.of.name, Key: w.line.Key[:0], N: c.n, Op: c.op, GrantedAt: c.granted, Limit: c.limit}
+	w.line = replay.Line{
+		At:        c.at,
+		Policy:    c.of.name,
+		Key:       w.line.Key[:0],
+		N:         c.n,
+		Op:        c.op,
+		GrantedAt: c.granted,
+		Limit:     c.limit,
+	}
 	rest := c.data[:c.key]
-	for i, name := range c.of.dimensions {
+	for i := range c.of.dimensions {
 		var value []byte
 		value, rest, _ = keyenc.Next(rest)
-		if len(value) == 0 { // the call does not name it
-			continue
+		if len(value) > 0 { // otherwise the call does not name it
+			w.line.Key = append(w.line.Key, w.recordedPair(c.of, i, value))
 		}
-		pair := enforce.Pair{Name: name, Value: string(value)}
-		if !c.of.public[pair] && !(w.config.Plain && utf8.Valid(value)) { // a trace is UTF-8
-			hash := w.hash(name, value)
-			if network := c.of.rule.Network(i, pair.Value); network.IsValid() {
-				hash = clientaddr.Hidden(network, hash)
-			}
-			pair.Value = hash
-		}
-		w.line.Key = append(w.line.Key, pair)
 	}
 	if c.plan != "" {
 		w.line.Key = append(w.line.Key, enforce.Pair{Name: c.of.planBy, Value: c.plan})
 	}
 	switch c.op {
 	case engine.Attempt:
-		w.line.TTL, w.line.MaxWait = c.span, c.wait
+		w.line.TTL = c.span
+		w.line.MaxWait = c.wait
 	case engine.Block:
 		w.line.For = c.span
 	}
@@ -300,6 +314,22 @@ func (w *writer) appendLine(b []byte, c *call) []byte {
 		w.line.ID = w.hash("", id)
 	}
 	return w.line.AppendJSON(b)
+}
+
+// recordedPair returns dimension i of a policy with its value as the trace shows it: readable if the
+// policy file names it or by Config.Plain, otherwise hashed.
+func (w *writer) recordedPair(of *Policy, i int, value []byte) enforce.Pair {
+	pair := enforce.Pair{Name: of.dimensions[i], Value: string(value)}
+	isPlain := w.config.Plain && utf8.Valid(value) // a trace is UTF-8
+	if isPlain || of.public[pair] {
+		return pair
+	}
+	hash := w.hash(pair.Name, value)
+	if network := of.rule.Network(i, pair.Value); network.IsValid() {
+		hash = clientaddr.Hidden(network, hash)
+	}
+	pair.Value = hash
+	return pair
 }
 
 // hash returns the keyed hash of a value of a dimension, as 16 characters: 96 bits, so that

@@ -48,13 +48,16 @@ type Config struct {
 }
 
 const (
-	maxCalls   = 1 << 15         // in the buffer
-	wakeCalls  = maxCalls / 2    // in the buffer wake the writer immediately
-	maxBytes   = 4 << 20         // keys and ids in the buffer
-	blockBytes = 64 << 10        // allocated together for keys and ids: a larger slice would be copied under the lock
-	period     = time.Second     // between two writes
-	closeTime  = 5 * time.Second // for the last write
-	hashBytes  = 12              // written of a hash, as 16 characters
+	maxCalls  = 1 << 15         // in the buffer
+	wakeCalls = maxCalls / 2    // so many in the buffer wake the writer immediately
+	maxBytes  = 4 << 20         // keys and ids in the buffer
+	period    = time.Second     // between two writes
+	closeTime = 5 * time.Second // for the last write
+	hashBytes = 12              // written of a hash, as 16 characters
+
+	// blockBytes are allocated together for keys and ids. One slice for all would be copied under
+	// the lock when it grows.
+	blockBytes = 64 << 10
 )
 
 // Recorder records calls. It is safe for concurrent use.
@@ -82,17 +85,19 @@ type Recorder struct {
 
 // call is a call in the buffer.
 type call struct {
-	of          *Policy
-	at, granted int64 // instants
-	n           int64
-	data        []byte // the values of the key as keyenc encodes them, then the id
-	key         int    // the bytes of data that are the key
-	plan        string
-	op          engine.Op
-	rank        uint8
-	limit       string // of a reset or a block that names limits, one of them
-	wait, start int64  // microseconds: the longest wait of an attempt, and the wait of its grant
-	span        int64  // microseconds: the life of a reservation that the call opened, or a block
+	of      *Policy
+	op      engine.Op
+	n       int64
+	at      int64  // instant of the call
+	granted int64  // instant of the grant that a refund takes back
+	rank    uint8  // order among the calls of one instant
+	data    []byte // the values of the key as keyenc encodes them, then the id
+	key     int    // the bytes of data that are the key
+	plan    string
+	limit   string // a limit that a reset or a block names
+	wait    int64  // the longest wait of an attempt, in microseconds
+	start   int64  // the wait of its grant, in microseconds
+	span    int64  // the life of an opened reservation or of a block, in microseconds
 }
 
 // Open opens the file and starts the writer. Older files are renamed first, so that each
@@ -101,14 +106,24 @@ func Open(c Config) (*Recorder, error) {
 	if c.Secret == "" {
 		c.Secret = rand.Text()
 	}
-	r := &Recorder{config: c, mac: hmac.New(sha256.New, []byte(c.Secret)), seed: sha256.Sum256([]byte("weir sample\n" + c.Secret)),
-		calls: make([]call, 0, maxCalls), wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
+	r := &Recorder{
+		config:  c,
+		mac:     hmac.New(sha256.New, []byte(c.Secret)),
+		seed:    sha256.Sum256([]byte("weir sample\n" + c.Secret)),
+		calls:   make([]call, 0, maxCalls),
+		wake:    make(chan struct{}, 1),
+		closing: make(chan struct{}),
+		done:    make(chan struct{}),
+	}
 	header := accesslog.TraceHeader{Version: accesslog.TraceVersion, Sample: c.Sample, Keys: "hashed"}
 	if c.Plain {
 		header.Keys = "plain"
 	}
-	r.writer = writer{Recorder: r, spare: make([]call, 0, maxCalls), files: files{path: c.Path, max: c.FileBytes, keep: c.Files,
-		header: header}}
+	r.writer = writer{
+		Recorder: r,
+		spare:    make([]call, 0, maxCalls),
+		files:    files{path: c.Path, max: c.FileBytes, keep: c.Files, header: header},
+	}
 	if err := r.writer.files.open(); err != nil {
 		return nil, err
 	}
@@ -171,17 +186,26 @@ type Policy struct {
 	rule       *enforce.Rule
 	name       string
 	dimensions []string
-	planBy     string                // the name of the value that chooses a plan; "" if it is a dimension
+	planBy     string                // the value that chooses a plan; "" if it is a dimension
 	plans      []string              // names of plans
-	sampleBy   []int                 // the indexes of the dimensions that choose the sample: those by which every limit counts, or all
 	public     map[enforce.Pair]bool // values that the policy file names
+
+	// sampleBy are the indexes of the dimensions that choose the sample: those by which every limit
+	// counts, or all if there are none.
+	sampleBy []int
 }
 
 // Policy returns the recorder of a rule. Its file names some values of keys: those of
 // overrides, and the plans if plan-by is a dimension. These stay readable, because a replay
 // finds overrides and plans by them. So does the network of an address that an override names.
 func (r *Recorder) Policy(rule *enforce.Rule) *Policy {
-	p := &Policy{to: r, rule: rule, name: rule.Name, dimensions: rule.Dimensions(), public: map[enforce.Pair]bool{}}
+	p := &Policy{
+		to:         r,
+		rule:       rule,
+		name:       rule.Name,
+		dimensions: rule.Dimensions(),
+		public:     map[enforce.Pair]bool{},
+	}
 	for _, t := range rule.Plans {
 		p.plans = append(p.plans, t.Name)
 	}
@@ -198,8 +222,8 @@ func (r *Recorder) Policy(rule *enforce.Rule) *Policy {
 		}
 	}
 	p.sampleBy = slices.Sorted(slices.Values(rule.Compiled.Limits[0].Shared))
-	for i := range p.dimensions {
-		if len(rule.Compiled.Limits[0].Shared) == 0 { // some limit sees keys that are not in the sample
+	if len(p.sampleBy) == 0 { // some limit then counts keys beyond the sample as well
+		for i := range p.dimensions {
 			p.sampleBy = append(p.sampleBy, i)
 		}
 	}
@@ -331,7 +355,8 @@ func (p *Policy) add(t *enforce.Target, c call, id string) {
 	for i := range p.dimensions {
 		data = keyenc.Append(data, t.Key.Value(i))
 	}
-	c.of, c.key = p, len(data)
+	c.of = p
+	c.key = len(data)
 	if p.planBy != "" && t.Plan > 0 {
 		c.plan = p.plans[t.Plan-1]
 	}
