@@ -25,7 +25,8 @@ type Address struct {
 func Parse(s string) (Address, error) {
 	if path, ok := strings.CutPrefix(s, unixPrefix); ok {
 		if path == "" {
-			return Address{}, errors.New("address unix: names no file; write unix:/run/weir/weir.sock")
+			const problem = "address unix: names no file; write unix:/run/weir/weir.sock"
+			return Address{}, errors.New(problem)
 		}
 		return Address{path: path}, nil
 	}
@@ -69,7 +70,8 @@ type Names struct{ all []string }
 func ParseNames(all ...string) (n Names, err error) {
 	for _, name := range all {
 		if !isName(name) {
-			return n, fmt.Errorf("%q is not a host name; write the name alone, such as weir.example.com, without a port or a scheme", name)
+			return n, fmt.Errorf("%q is not a host name; write the name alone, such as weir.example.com, "+
+				"without a port or a scheme", name)
 		}
 		n.all = append(n.all, canonical(name))
 	}
@@ -101,7 +103,7 @@ func (n Names) Has(host string) bool {
 	return err == nil
 }
 
-// Empty reports whether only the names that are always accepted are.
+// Empty reports whether there are no names beside those that are always accepted.
 func (n Names) Empty() bool { return len(n.all) == 0 }
 
 // canonical returns the form in which names are compared: lower case, without a final
@@ -112,12 +114,14 @@ func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(n
 // containers of a composition and services of a cluster have, or is below localhost
 // (RFC 6761) or internal, which ICANN reserves: host.docker.internal is one.
 func isLocal(name string) bool {
-	return isName(name) && (!strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") || strings.HasSuffix(name, ".internal"))
+	isReserved := strings.HasSuffix(name, ".localhost") || strings.HasSuffix(name, ".internal")
+	return isName(name) && (isReserved || !strings.Contains(name, "."))
 }
 
 // isName reports whether name is a host name of letters, digits, dashes, underscores and
 // dots.
 func isName(name string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	return canonical(name) != "" && len(name) <= 253 && strings.Trim(name, letters+"0123456789-._") == ""
+	rest := strings.Trim(name, letters+"0123456789-._")
+	return canonical(name) != "" && len(name) <= 253 && rest == ""
 }

@@ -91,9 +91,14 @@ func (l *Listener) reportLocked(c *Conn, reason string) {
 }
 
 func newListener(l net.Listener, c Config) *Listener {
-	return &Listener{Listener: l, config: c,
-		closed: make(chan struct{}), released: make(chan struct{}, 1),
-		open: map[*Conn]struct{}{}, perClient: map[netip.Prefix]int{}}
+	return &Listener{
+		Listener:  l,
+		config:    c,
+		closed:    make(chan struct{}),
+		released:  make(chan struct{}, 1),
+		open:      map[*Conn]struct{}{},
+		perClient: map[netip.Prefix]int{},
+	}
 }
 
 // Accept waits for a connection and for its slot.
@@ -300,12 +305,23 @@ type Config struct {
 	Mode    fs.FileMode // the mode of a unix socket; default 0660
 	TLS     *tls.Config // default: no TLS
 
-	Conns       int           // simultaneous admitted connections
-	Spare       int           // further connections, for clients that are not admitted, such as probes; default none
-	PerAddress  int           // connections of one client address that are not admitted, or all of them without AdmitWithin; default no bound
-	AdmitWithin time.Duration // time for a client to be admitted; default: clients need no admission, and there is no bound
-	Strangers   int           // simultaneous connections that are not admitted; one address has at most half, if PerAddress is set; default Conns plus Spare
-	Allowance   int           // bytes that a connection can send before it is admitted; default no bound
+	Conns int // simultaneous admitted connections
+	Spare int // further connections, such as probes, which are not admitted; default none
+
+	// AdmitWithin is the time for a client to be admitted. By default clients need no admission.
+	AdmitWithin time.Duration
+
+	// PerAddress bounds the connections of one client address that are not admitted, or all of
+	// them without AdmitWithin. Default: no bound.
+	PerAddress int
+
+	// Strangers bounds the simultaneous connections that are not admitted. One address has at most
+	// half of them, if PerAddress is set. Default: Conns plus Spare.
+	Strangers int
+
+	// Allowance bounds the bytes that a connection can send before it is admitted. Default: no
+	// bound.
+	Allowance int
 
 	// Closed is called after a connection was closed because of these bounds. Default:
 	// only Refused counts it.
@@ -321,7 +337,8 @@ func Open(c Config) (*Listener, error) {
 			plain, err = listenUnix(c.Address.path, cmp.Or(c.Mode, 0o660))
 		}
 	} else {
-		plain, err = net.ListenTCP("tcp", c.Address.tcp) // without multipath TCP: a caller of a limiter has one path to it
+		// ListenTCP, unlike Listen, makes no multipath TCP: a caller of a limiter has one path to it.
+		plain, err = net.ListenTCP("tcp", c.Address.tcp)
 	}
 	if err != nil {
 		return nil, err

@@ -103,6 +103,9 @@ func Bearer(authorization string) string {
 	return strings.TrimSpace(token)
 }
 
+// makeSecret is the next step of errors.
+const makeSecret = "openssl rand -hex 32 makes a good one"
+
 // set checks words and stores their digests. Its errors contain no part of a word.
 func (s *Secret) set(lines []string) error {
 	var all []digest
@@ -113,17 +116,18 @@ func (s *Secret) set(lines []string) error {
 		}
 		switch {
 		case len(word) < MinSecret || len(word) > maxSecret:
-			return fmt.Errorf("the secret in line %d has %d characters, it must have %d to %d; openssl rand -hex 32 makes a good one",
-				i+1, len(word), MinSecret, maxSecret)
-		case strings.IndexFunc(word, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0:
-			return fmt.Errorf("the secret in line %d holds a space or a character beyond ASCII; openssl rand -hex 32 makes a good one", i+1)
+			return fmt.Errorf("the secret in line %d has %d characters, it must have %d to %d; %s",
+				i+1, len(word), MinSecret, maxSecret, makeSecret)
+		case strings.ContainsFunc(word, func(r rune) bool { return r <= ' ' || r > '~' }):
+			return fmt.Errorf("the secret in line %d holds a space or a character beyond ASCII; %s",
+				i+1, makeSecret)
 		case len(all) == 2:
 			return errors.New("there are more than two secrets; keep the one in use and the one to come")
 		}
 		all = append(all, s.digest(word))
 	}
 	if len(all) == 0 {
-		return errors.New("there is no secret; openssl rand -hex 32 makes a good one")
+		return errors.New("there is no secret; " + makeSecret)
 	}
 	s.words.Store(&all)
 	return nil
@@ -145,7 +149,8 @@ func ReadSecret(path string, warn func(error)) (string, error) {
 		return "", err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxSecretFile {
-		return "", fmt.Errorf("%s is not a regular file of at most %d bytes; write the secret in a line of a file", path, maxSecretFile)
+		return "", fmt.Errorf("%s is not a regular file of at most %d bytes; "+
+			"write the secret in a line of a file", path, maxSecretFile)
 	}
 	warnReadable(path, warn)
 	b, err := os.ReadFile(path)
@@ -155,9 +160,12 @@ func ReadSecret(path string, warn func(error)) (string, error) {
 // warnReadable passes an error to warn if every user of the machine can read the file, which is
 // used all the same. Windows has no such mode.
 func warnReadable(path string, warn func(error)) {
+	if warn == nil || runtime.GOOS == "windows" {
+		return
+	}
 	const othersRead = 0o004
 	info, err := os.Stat(path)
-	if err == nil && warn != nil && runtime.GOOS != "windows" && info.Mode().Perm()&othersRead != 0 {
+	if err == nil && info.Mode().Perm()&othersRead != 0 {
 		warn(fmt.Errorf("every user of this machine can read the secret in %s; chmod o= %[1]s", path))
 	}
 }

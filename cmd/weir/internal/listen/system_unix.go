@@ -31,7 +31,8 @@ func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 // there is no known limit. Each connection is one.
 func Descriptors() int {
 	var limit syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil || uint64(limit.Cur) > math.MaxInt32 {
+	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
+	if err != nil || uint64(limit.Cur) > math.MaxInt32 {
 		return 0
 	}
 	return int(limit.Cur)

@@ -38,8 +38,9 @@ func LoadTLS(files TLSFiles, warn func(error)) (*TLS, error) {
 // Reload reads the files now. After an error the old value stays.
 func (t *TLS) Reload() error {
 	for _, path := range []string{t.files.Cert, t.files.Key, t.files.ClientCA} {
-		// The first read may be that of a pipe, such as <(command) of a shell.
-		if info, err := os.Stat(path); t.config.Load() != nil && err == nil && !info.Mode().IsRegular() {
+		info, err := os.Stat(path)
+		isFirst := t.config.Load() == nil // it may be that of a pipe, such as <(command) of a shell
+		if err == nil && !isFirst && !info.Mode().IsRegular() {
 			return fmt.Errorf("%s is not a regular file; put one in its place", path)
 		}
 	}
@@ -111,10 +112,14 @@ func verify(state *tls.ConnectionState, by *x509.CertPool) (until time.Time) {
 	for _, cert := range state.PeerCertificates[1:] {
 		between.AddCert(cert)
 	}
-	chains, _ := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: by, Intermediates: between,
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	chains, _ := state.PeerCertificates[0].Verify(x509.VerifyOptions{
+		Roots:         by,
+		Intermediates: between,
+		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	byExpiry := func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }
 	for _, chain := range chains {
-		first := slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+		first := slices.MinFunc(chain, byExpiry)
 		if first.NotAfter.After(until) {
 			until = first.NotAfter
 		}
