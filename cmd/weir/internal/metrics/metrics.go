@@ -23,28 +23,33 @@ import (
 
 // Metrics is a set of metrics. It is safe for concurrent use once all are added.
 type Metrics struct {
-	Took     [observe.Protocols]prometheus.Observer // seconds of a decision, or of a request for several
+	// Took observes the seconds of a decision, or of a request for several.
+	Took [observe.Protocols]prometheus.Observer
+
 	registry *prometheus.Registry
 }
 
 // buckets are upper bounds in seconds. The first is 50 microseconds: nearly every
 // decision in memory is below it, and Redis on the same network is not far above.
 var buckets = []float64{
-	50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5,
+	50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3,
+	1, 2.5,
 }
 
 // New returns the metrics of a program of that version, without decisions.
 func New(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "weir_decision_duration_seconds", Buckets: buckets,
-		Help: "Time that the engine and the store took for a decision, errors included, by protocol.",
+		Name:    "weir_decision_duration_seconds",
+		Help:    "Time that the engine and the store took for a decision, errors included, by protocol.",
+		Buckets: buckets,
 	}, []string{"protocol"})
 	for f := range m.Took {
 		m.Took[f] = took.WithLabelValues(observe.Protocol(f).String())
 	}
 	m.registry.MustRegister(took,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.Gauge("weir_build_info", "The version of weir that runs.",
 		Labels{"version": version, "goversion": runtime.Version()}, func() float64 { return 1 })
 	return m
@@ -56,13 +61,15 @@ type Labels = prometheus.Labels
 // Counter adds a counter with the result of value. Counters of one name differ in the
 // values of their labels.
 func (m *Metrics) Counter(name, help string, labels Labels, value func() int64) {
-	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
-		func() float64 { return float64(value()) }))
+	about := prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}
+	number := func() float64 { return float64(value()) }
+	m.registry.MustRegister(prometheus.NewCounterFunc(about, number))
 }
 
 // Gauge adds a gauge with the result of value.
 func (m *Metrics) Gauge(name, help string, labels Labels, value func() float64) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value))
+	about := prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(about, value))
 }
 
 // A Row is one series of a Table.

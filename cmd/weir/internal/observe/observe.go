@@ -28,8 +28,10 @@ const (
 	Protocols = iota
 )
 
+var protocolNames = [Protocols]string{HTTP: "http", Gate: "gate", GRPC: "grpc", RESP: "resp"}
+
 // String returns the name in metrics and traces.
-func (f Protocol) String() string { return [Protocols]string{"http", "gate", "grpc", "resp"}[f] }
+func (f Protocol) String() string { return protocolNames[f] }
 
 // Outcome is the result of a call.
 type Outcome uint8
@@ -50,10 +52,22 @@ const (
 	Outcomes  = iota
 )
 
-// String returns the name in metrics and traces.
-func (o Outcome) String() string {
-	return [Outcomes]string{"allowed", "partial", "denied", "error", "peeked", "recorded", "refunded", "reset", "blocked", "would_deny", "replayed"}[o]
+var outcomeNames = [Outcomes]string{
+	Allowed:   "allowed",
+	Partial:   "partial",
+	Denied:    "denied",
+	Error:     "error",
+	Peeked:    "peeked",
+	Recorded:  "recorded",
+	Refunded:  "refunded",
+	Reset:     "reset",
+	Blocked:   "blocked",
+	WouldDeny: "would_deny",
+	Replayed:  "replayed",
 }
+
+// String returns the name in metrics and traces.
+func (o Outcome) String() string { return outcomeNames[o] }
 
 // Call is a call for a policy with its outcome.
 type Call struct {
@@ -102,7 +116,8 @@ func (l *Log) Line(level slog.Level, message string, attributes ...any) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); now.Sub(l.since) >= l.Period {
-		l.since, l.lines = now, 0
+		l.since = now
+		l.lines = 0
 	}
 	if l.lines == l.Max {
 		l.omitted++

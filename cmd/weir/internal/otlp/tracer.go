@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -35,18 +36,26 @@ import (
 // Config configures a Tracer. OpenTelemetry's variables of the environment configure
 // everything else.
 type Config struct {
-	Endpoint string       // the collector: http://host:4318, to which /v1/traces is added, or a URL with a path; default: that of the environment
-	Version  string       // service.version
-	Ratio    float64      // share of the calls without a trace that begin one, 0 … 1; below 0, $OTEL_TRACES_SAMPLER decides
-	Log      *slog.Logger // default: no log
+	// Endpoint is the collector: http://host:4318, to which /v1/traces is added, or a URL with a
+	// path. Default: that of the environment.
+	Endpoint string
+
+	Version string // service.version
+
+	// Ratio is the share of the calls without a trace that begin one, 0 … 1. Below 0,
+	// $OTEL_TRACES_SAMPLER decides.
+	Ratio float64
+
+	Log *slog.Logger // default: no log
 }
 
 // Tracer sends spans until Close. It is safe for concurrent use.
 type Tracer struct {
-	provider   *sdk.TracerProvider
-	tracer     trace.Tracer
-	made, sent atomic.Int64
-	losses     observe.Log // at most one line a minute
+	provider *sdk.TracerProvider
+	tracer   trace.Tracer
+	made     atomic.Int64
+	sent     atomic.Int64
+	losses   observe.Log // at most one line a minute
 }
 
 // New starts a tracer.
@@ -69,8 +78,9 @@ func New(c Config) (*Tracer, error) {
 	if err != nil {
 		return nil, redact.Error(err)
 	}
-	is, err := resource.New(context.Background(), resource.WithTelemetrySDK(),
-		resource.WithAttributes(attribute.String("service.name", "weir"), attribute.String("service.version", c.Version)), resource.WithFromEnv())
+	about := resource.WithAttributes(
+		attribute.String("service.name", "weir"), attribute.String("service.version", c.Version))
+	weir, err := resource.New(context.Background(), resource.WithTelemetrySDK(), about, resource.WithFromEnv())
 	if err != nil {
 		return nil, err
 	}
@@ -79,25 +89,29 @@ func New(c Config) (*Tracer, error) {
 		log.Warn("traces are not as configured", "error", err)
 	}))
 	t := &Tracer{losses: observe.Log{To: log, Max: 1, Period: time.Minute}}
-	options := []sdk.TracerProviderOption{sdk.WithBatcher(counter{exporter, t}), sdk.WithResource(is)}
+	options := []sdk.TracerProviderOption{
+		sdk.WithBatcher(counter{exporter, t}),
+		sdk.WithResource(weir),
+	}
 	if c.Ratio >= 0 {
 		options = append(options, sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(c.Ratio))))
 	}
 	t.provider = sdk.NewTracerProvider(options...)
-	t.tracer = t.provider.Tracer("github.com/weirlimit/weir", trace.WithInstrumentationVersion(c.Version))
+	t.tracer = t.provider.Tracer("github.com/weirlimit/weir",
+		trace.WithInstrumentationVersion(c.Version))
 	return t, nil
 }
 
 // ParseURL parses the URL of a collector. Its errors give the problem and, behind a semicolon, the
-// next step. They do not repeat the URL: it may hold a
-// password, which the SDK would not send.
+// next step. They do not repeat the URL: it may hold a password, which the SDK would not send.
 func ParseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if err != nil || !slices.Contains([]string{"http", "https"}, u.Scheme) || u.Host == "" {
 		return nil, errors.New("is not the URL of a collector; write http://host:4318")
 	}
 	if u.User != nil || u.RawQuery != "" {
-		return nil, errors.New("has a password or a query, which is not sent; set $OTEL_EXPORTER_OTLP_HEADERS to authorization=VALUE")
+		return nil, errors.New("has a password or a query, which is not sent; " +
+			"set $OTEL_EXPORTER_OTLP_HEADERS to authorization=VALUE")
 	}
 	return u, nil
 }
@@ -105,36 +119,56 @@ func ParseURL(text string) (*url.URL, error) {
 // checkEnvironment rejects the variables that the SDK would ignore and print to stderr,
 // with the secrets in them.
 func checkEnvironment() error {
-	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+	for _, name := range []string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+	} {
 		if text := strings.TrimSpace(os.Getenv(name)); text != "" {
 			if _, err := ParseURL(text); err != nil {
 				return fmt.Errorf("$%s %w", name, err)
 			}
 		}
 	}
-	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
+	for _, name := range []string{
+		"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+	} {
 		text := strings.TrimSpace(os.Getenv(name))
+		if text == "" {
+			continue
+		}
 		for i, pair := range strings.Split(text, ",") {
-			field, value, _ := strings.Cut(pair, "=")
-			if _, err := url.PathUnescape(value); text != "" && (err != nil || !httpguts.ValidHeaderFieldName(strings.TrimSpace(field)) || value == "") {
-				return fmt.Errorf("$%s: pair %d is not name=value; write authorization=Bearer%%20TOKEN, pairs with commas between them, and %%25 for %%", name, i+1)
+			if !isField(pair) {
+				return fmt.Errorf("$%s: pair %d is not name=value; write authorization=Bearer%%20TOKEN, "+
+					"pairs with commas between them, and %%25 for %%", name, i+1)
 			}
 		}
 	}
 	return nil
 }
 
+// isField reports whether a pair is a header field with a value, which is percent-encoded.
+func isField(pair string) bool {
+	field, value, _ := strings.Cut(pair, "=")
+	_, err := url.PathUnescape(value)
+	return err == nil && value != "" && httpguts.ValidHeaderFieldName(strings.TrimSpace(field))
+}
+
 // Span makes a span, in the trace of traceparent, the caller's field or "". It contains no
 // key. Without a trace, and if the caller does not sample its own, the sampler decides
 // whether it is sent.
 func (t *Tracer) Span(traceparent string, s observe.Span) {
-	parent := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": traceparent})
-	_, span := t.tracer.Start(parent, "weir.decide", trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(s.Began))
+	fields := propagation.MapCarrier{"traceparent": traceparent}
+	parent := propagation.TraceContext{}.Extract(context.Background(), fields)
+	_, span := t.tracer.Start(parent, "weir.decide",
+		trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(s.Began))
 	if !span.IsRecording() {
 		return
 	}
 	t.made.Add(1)
-	span.SetAttributes(attribute.String("weir.policy", s.Policy), attribute.String("weir.front", s.Protocol.String()), attribute.String("weir.outcome", s.Outcome.String()))
+	span.SetAttributes(
+		attribute.String("weir.policy", s.Policy),
+		attribute.String("weir.front", s.Protocol.String()),
+		attribute.String("weir.outcome", s.Outcome.String()),
+	)
 	if s.Limit != "" {
 		span.SetAttributes(attribute.String("weir.limit", s.Limit))
 	}
@@ -166,7 +200,9 @@ type counter struct {
 // ExportSpans sends a batch. It returns no error: the SDK would print it to stderr.
 func (c counter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if err := c.SpanExporter.ExportSpans(ctx, spans); err != nil {
-		c.tracer.losses.Line(slog.LevelWarn, "spans are lost; the collector cannot be reached or rejects them", "error", cause(err), "lost", len(spans))
+		c.tracer.losses.Line(slog.LevelWarn,
+			"spans are lost; the collector cannot be reached or rejects them",
+			"error", cause(err), "lost", len(spans))
 		return nil
 	}
 	c.tracer.sent.Add(int64(len(spans)))

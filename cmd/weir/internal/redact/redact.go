@@ -16,29 +16,42 @@ func URL(text string) string {
 	if i := strings.LastIndexByte(text, '@'); i >= 0 {
 		text = "…" + text[i:]
 	}
-	var query string
+	query := ""
 	if i := strings.IndexAny(text, "?#"); i >= 0 {
-		text, query = text[:i], text[i:i+1]+"…"
+		query = text[i:i+1] + "…"
+		text = text[:i]
 	}
-	scheme, rest, found := strings.Cut(text, "://")
-	if found {
-		scheme += "://"
-	} else {
-		scheme, rest = "", text
+	scheme := ""
+	if before, after, found := strings.Cut(text, "://"); found {
+		scheme = before + "://"
+		text = after
 	}
-	host, path, slash := strings.Cut(rest, "/")
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && !isPort(host[i+1:]) || strings.Count(host, ":") > 1 && !strings.HasPrefix(host, "[") {
-		host, path, slash = host[:strings.IndexByte(host, ':')+1]+"…", "", false
+	host, path, found := strings.Cut(text, "/")
+	switch {
+	case !isHost(host):
+		beginning, _, _ := strings.Cut(host, ":")
+		text = beginning + ":…"
+	case found:
+		text = host + "/" + path
 	}
-	if slash {
-		host += "/" + path
+	return shorten.Text(scheme+text) + query
+}
+
+// isHost reports whether a text has no colon but that before a port, and those of an IPv6 address
+// in brackets.
+func isHost(text string) bool {
+	i := strings.LastIndexByte(text, ':')
+	if i < 0 {
+		return true
 	}
-	return shorten.Text(scheme+host) + query
+	isAddress := strings.HasPrefix(text, "[")
+	return isPort(text[i+1:]) && (isAddress || strings.Count(text, ":") == 1)
 }
 
 // isPort reports whether text is one to five digits, or the end of an IPv6 address.
 func isPort(text string) bool {
-	return len(text) >= 1 && len(text) <= 5 && strings.Trim(text, "0123456789") == "" || strings.HasSuffix(text, "]")
+	return len(text) >= 1 && len(text) <= 5 && strings.Trim(text, "0123456789") == "" ||
+		strings.HasSuffix(text, "]")
 }
 
 // Error returns the cause of an HTTP client's error, because the error's text repeats the

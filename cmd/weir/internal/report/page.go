@@ -43,23 +43,23 @@ type View struct {
 	Name       string      `json:"-"`          // on its tab, such as "1 minute"
 	Reason     string      `json:"-"`          // the sentence that stands first
 	Also       string      `json:"-"`          // a second sentence; "" = none
-	Line       string      `json:"-"`          // the policy line to copy, which begins with Limit; "" = none
+	Line       string      `json:"-"`          // the policy line to copy, from Limit on; "" = none
 	Rest       string      `json:"rest"`       // Line without its limit; set by Render
-	Per        string      `json:"per"`        // the unit of the horizontal axis, such as "requests per minute"
+	Per        string      `json:"per"`        // unit of the horizontal axis: "requests per minute"
 	Limit      int64       `json:"limit"`      // the marked limit; 0 = none
 	LimitWord  string      `json:"word"`       // beside the mark, such as "suggested"; "" = "limit"
 	Requests   int64       `json:"requests"`   // requests with a decision
 	Denied     int64       `json:"-"`          // requests, at the marked limit
 	Keys       int64       `json:"keys"`       // all keys
 	KeysDenied int64       `json:"-"`          // keys with at least one denial at the marked limit
-	Low        int64       `json:"low"`        // the greatest peak within the marked limit; 0 = none or unknown
-	High       int64       `json:"high"`       // the least peak above it; 0 = none or unknown
-	Apart      bool        `json:"apart"`      // the keys above the marked limit are heavy and stand apart from ordinary ones
+	Low        int64       `json:"low"`        // greatest peak within the marked limit; 0 = unknown
+	High       int64       `json:"high"`       // least peak above it; 0 = none or unknown
+	Apart      bool        `json:"apart"`      // few heavy keys are above the limit, apart from the rest
 	Peaks      []Bin       `json:"bins"`       // distribution of the peaks, ascending; empty = no chart
 	Candidates []Candidate `json:"candidates"` // ascending; fewer than two = no slider
-	Timeline   Timeline    `json:"timeline"`   // at the marked limit; those of the other candidates are their Series
+	Timeline   Timeline    `json:"timeline"`   // at the marked limit; others are in Candidate.Series
 	Limits     []Limit     `json:"-"`          // denials by limit; empty = no table
-	Rows       []Row       `json:"-"`          // the keys of the table in its first order; at most MaxRows are shown
+	Rows       []Row       `json:"-"`          // keys in their first order; at most MaxRows are shown
 }
 
 // HasPeaks reports whether there is a chart of the peaks.
@@ -111,7 +111,12 @@ type Timeline struct {
 
 // MarshalJSON returns an object with times in milliseconds.
 func (t Timeline) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{"from": t.Start.UnixMilli(), "step": t.Width.Milliseconds(), "allowed": t.Allowed, "denied": t.Denied})
+	return json.Marshal(map[string]any{
+		"from":    t.Start.UnixMilli(),
+		"step":    t.Width.Milliseconds(),
+		"allowed": t.Allowed,
+		"denied":  t.Denied,
+	})
 }
 
 // Limit counts the denials of one limit of a policy.

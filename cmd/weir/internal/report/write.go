@@ -26,7 +26,11 @@ var (
 	script string
 
 	page = template.Must(template.New("report").Funcs(template.FuncMap{
-		"shown": shown, "sentence": sentence, "grouped": grouped, "share": share, "instant": instant,
+		"shown":    shown,
+		"sentence": sentence,
+		"grouped":  grouped,
+		"share":    share,
+		"instant":  instant,
 	}).Parse(pageText))
 )
 
@@ -51,23 +55,31 @@ func hash(text string) string {
 
 // document is the page as the template prints it.
 type document struct {
-	Page                               // with at most MaxSources sources and notes
-	Span                  string       // the number of requests and their time
-	Style                 template.CSS // and the script, with their hashes for the security policy
-	Script                template.JS
-	StyleHash, ScriptHash string
-	Sections              []*View
-	Data                  []View // of the sections; the template writes it as JSON
-	ViewsLeft             int64  // views that are not shown
-	SourcesLeft           int
-	InHours               int64 // the sum of Hours
+	Page        // with at most MaxSources sources and notes
+	Span string // the number of requests and their time
+
+	Style      template.CSS
+	Script     template.JS
+	StyleHash  string // for the content security policy
+	ScriptHash string
+
+	Sections    []*View
+	Data        []View // the sections as the script reads them; the template writes JSON
+	ViewsLeft   int64  // views that are not shown
+	SourcesLeft int    // sources that are not shown
+	InHours     int64  // the sum of Hours
 }
 
 func newDocument(p *Page, rows int) *document {
 	d := &document{
-		Page: *p, Span: grouped(p.Requests) + " requests",
-		Style: template.CSS(style), Script: template.JS(script), StyleHash: hash(style), ScriptHash: hash(script),
-		ViewsLeft: int64(max(0, len(p.Views)-MaxViews)), SourcesLeft: max(0, len(p.Sources)-MaxSources),
+		Page:        *p,
+		Span:        grouped(p.Requests) + " requests",
+		Style:       template.CSS(style),
+		Script:      template.JS(script),
+		StyleHash:   hash(style),
+		ScriptHash:  hash(script),
+		ViewsLeft:   int64(max(0, len(p.Views)-MaxViews)),
+		SourcesLeft: max(0, len(p.Sources)-MaxSources),
 	}
 	if !p.From.IsZero() {
 		d.Span += ", " + span(p.From, p.To)
@@ -78,7 +90,8 @@ func newDocument(p *Page, rows int) *document {
 		d.InHours += n
 	}
 	views := p.Views[:min(len(p.Views), MaxViews)]
-	steps, nameOf := stepsOf(views), shown
+	steps := stepsOf(views)
+	nameOf := shown
 	if p.MaskKeys {
 		names := map[string]string{}
 		nameOf = func(key string) string {
@@ -100,9 +113,11 @@ func newDocument(p *Page, rows int) *document {
 // and with at most so many rows.
 func (v View) shown(most int, nameOf func(key string) string) *View {
 	v.LimitWord = cmp.Or(v.LimitWord, "limit")
-	i, found := slices.BinarySearchFunc(v.Candidates, v.Limit, func(c Candidate, limit int64) int { return cmp.Compare(c.Limit, limit) })
+	compare := func(c Candidate, limit int64) int { return cmp.Compare(c.Limit, limit) }
+	i, found := slices.BinarySearchFunc(v.Candidates, v.Limit, compare)
 	if !found && v.Limit > 0 {
-		v.Candidates = slices.Insert(slices.Clone(v.Candidates), i, Candidate{Limit: v.Limit, Denied: v.Denied, KeysDenied: v.KeysDenied})
+		marked := Candidate{Limit: v.Limit, Denied: v.Denied, KeysDenied: v.KeysDenied}
+		v.Candidates = slices.Insert(slices.Clone(v.Candidates), i, marked)
 	}
 	v.Limits = v.Limits[:min(len(v.Limits), MaxSources)]
 	v.Rows = slices.Clone(v.Rows[:min(len(v.Rows), most)])
@@ -134,7 +149,8 @@ func sentence(s string) string { return clip(s, maxSentence) }
 // clip escapes the characters of s that are invisible or change the direction of writing,
 // and shortens it to most characters.
 func clip(s string, most int) string {
-	start := shorten.Cut(s, 4*(most+1)) // has more characters than most if s has: each takes at most 4 bytes
+	// The beginning has more characters than most if s has: each takes at most 4 bytes.
+	start := shorten.Cut(s, 4*(most+1))
 	text := []rune(string(answer.Printable([]byte(start))))
 	if len(text) > most {
 		return string(text[:most]) + "…"
@@ -169,7 +185,9 @@ func share(part, whole int64) string {
 
 // forScript returns a view as the script reads it, with timelines of at most steps steps.
 func (v View) forScript(steps int) View {
-	v.Per, v.LimitWord, v.Peaks = shown(v.Per), shown(v.LimitWord), bars(v.Peaks, v.Limit)
+	v.Per = shown(v.Per)
+	v.LimitWord = shown(v.LimitWord)
+	v.Peaks = bars(v.Peaks, v.Limit)
 	if rest, ok := strings.CutPrefix(v.Line, strconv.FormatInt(v.Limit, 10)+" "); ok {
 		v.Rest = sentence(rest)
 	}
@@ -180,7 +198,8 @@ func (v View) forScript(steps int) View {
 	}
 	t := &v.Timeline
 	t.Width *= time.Duration(max(1, (len(t.Allowed)+steps-1)/steps))
-	t.Allowed, t.Denied = Merge(t.Allowed, steps), Merge(t.Denied, steps)
+	t.Allowed = Merge(t.Allowed, steps)
+	t.Denied = Merge(t.Denied, steps)
 	return v
 }
 
@@ -205,9 +224,11 @@ func bars(bins []Bin, limit int64) []Bin {
 		from, to := b.From, b.From
 		for unit := int64(1); b.From >= 10*unit; unit *= 10 {
 			i := len(edges) - 1
-			for ; edges[i]*unit > b.From && i > 0; i-- {
+			for i > 0 && edges[i]*unit > b.From {
+				i--
 			}
-			from, to = edges[i]*unit, 100*unit-1
+			from = edges[i] * unit
+			to = 100*unit - 1
 			if i+1 < len(edges) {
 				to = edges[i+1]*unit - 1
 			}
@@ -222,7 +243,7 @@ func bars(bins []Bin, limit int64) []Bin {
 			all[last].Keys += b.Keys
 			continue
 		}
-		all = append(all, Bin{from, to, b.Keys})
+		all = append(all, Bin{From: from, To: to, Keys: b.Keys})
 	}
 	return all
 }

@@ -35,7 +35,9 @@ type Reader struct {
 // problem more. Results of Text of the last call become invalid. The reader keeps b and does not
 // change it.
 func (r *Reader) Read(b []byte, want, more string, member func(name []byte) error) error {
-	r.b, r.scratch, r.last = b, r.scratch[:0], 0
+	r.b = b
+	r.scratch = r.scratch[:0]
+	r.last = 0
 	r.text = *bytes.NewBuffer(b)
 	r.dec.Reset(&r.text)
 	if err := r.Object(want, member); err != nil {
@@ -160,8 +162,15 @@ func (e *Error) Error() string { return fmt.Sprintf("byte %d: %s", e.Byte, e.Pro
 func (r *Reader) Fault(problem string) error { return &Error{Byte: r.last, Problem: problem} }
 
 // kinds describes values for errors.
-var kinds = map[jsontext.Kind]string{'n': "null", 't': "true", 'f': "false", '"': "a string", '0': "a number",
-	'{': "an object", '[': "an array"}
+var kinds = map[jsontext.Kind]string{
+	'n': "null",
+	't': "true",
+	'f': "false",
+	'"': "a string",
+	'0': "a number",
+	'{': "an object",
+	'[': "an array",
+}
 
 // expect returns an *Error unless the next value is of a kind: "want, not …".
 func (r *Reader) expect(kind jsontext.Kind, wants ...string) error {
@@ -193,7 +202,8 @@ func (r *Reader) located(err error) *Error {
 	}
 	r.last = int(bad.ByteOffset) + 1
 	if bad.Err == jsontext.ErrDuplicateName {
-		return &Error{r.last, shorten.Quoted(bad.JSONPointer.LastToken()) + " is given twice; give it once"}
+		name := shorten.Quoted(bad.JSONPointer.LastToken())
+		return &Error{r.last, name + " is given twice; give it once"}
 	}
 	return &Error{r.last, bad.Err.Error() + "; write JSON as in RFC 8259, in UTF-8"}
 }

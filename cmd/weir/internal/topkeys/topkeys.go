@@ -92,9 +92,12 @@ func (s *Sketch) rotate(at int64) {
 	case s.began == 0:
 		s.began = at
 	case age >= 2*period.Microseconds() || age <= -period.Microseconds():
-		s.now, s.before, s.began = counters{}, counters{}, at
+		s.before = counters{}
+		s.now = counters{}
+		s.began = at
 	case age >= period.Microseconds():
-		s.now, s.before = counters{}, s.now
+		s.before = s.now
+		s.now = counters{}
 		s.began += period.Microseconds()
 	}
 }
@@ -125,7 +128,8 @@ func (c *counters) add(id uint64, slots int) (_ *counter, isNew bool) {
 	if c.at == nil {
 		c.at = make(map[uint64]int)
 	}
-	i, least := len(c.all), int64(0)
+	i := len(c.all)
+	least := int64(0)
 	if i < slots {
 		c.all = append(c.all, counter{})
 	} else {
@@ -183,7 +187,8 @@ func (s *Sketch) Top(n int, now time.Time) (r Report) {
 	if s.began > 0 {
 		s.rotate(now.UnixMicro())
 	}
-	if r.Denials = s.now.total + s.before.total; r.Denials > 0 {
+	r.Denials = s.now.total + s.before.total
+	if r.Denials > 0 {
 		r.Since = time.UnixMicro(s.began)
 	}
 	if s.before.total > 0 {
@@ -193,24 +198,30 @@ func (s *Sketch) Top(n int, now time.Time) (r Report) {
 	r.add(&s.before, &s.now, s.slots)
 	s.mu.Unlock()
 	slices.SortStableFunc(r.Top, func(a, b Entry) int {
-		return cmp.Or(cmp.Compare(b.MinDenials(), a.MinDenials()), cmp.Compare(b.Denials, a.Denials), slices.Compare(a.Values, b.Values))
+		return cmp.Or(
+			cmp.Compare(b.MinDenials(), a.MinDenials()),
+			cmp.Compare(b.Denials, a.Denials),
+			slices.Compare(a.Values, b.Values),
+		)
 	})
 	r.Top = r.Top[:min(max(n, 0), len(r.Top))]
 	return r
 }
 
-// add adds the keys of a period, with their counts in the other one.
+// add adds the keys of a period, with their counts in the other one. A key that has no counter
+// there may have had as many denials as its floor, or none.
 func (r *Report) add(c, other *counters, slots int) {
-	floor, isSecond := other.floor(slots), len(r.Top) > 0
+	floor := other.floor(slots)
+	isSecond := len(r.Top) > 0
 	for _, own := range c.all {
-		n, err := floor, floor
+		before := counter{n: floor, err: floor}
 		if i, known := other.at[own.id]; known {
 			if isSecond {
 				continue // it is in the report
 			}
-			n, err = other.all[i].n, other.all[i].err
+			before = other.all[i]
 		}
-		e := Entry{Denials: own.n + n, Error: own.err + err}
+		e := Entry{Denials: own.n + before.n, Error: own.err + before.err}
 		e.Values, e.Clipped = values(own.text)
 		r.Top = append(r.Top, e)
 	}
@@ -229,13 +240,16 @@ var secret = sync.OnceValue(func() (s [32]byte) {
 // that was cut.
 func (s *Sketch) appendKey(b []byte, key *weir.Key) []byte {
 	for i := range key.Len() {
-		v, cut := key.Value(i), byte(0)
+		v := key.Value(i)
+		cut := byte(0)
 		if s.form == Hashed {
 			v = Hash(v)
 		} else if len(v) > maxValue {
-			v, cut = shorten.Cut(v, maxValue), 1
+			v = shorten.Cut(v, maxValue)
+			cut = 1
 		}
-		b = append(append(b, byte(len(v))<<1|cut), v...)
+		b = append(b, byte(len(v))<<1|cut)
+		b = append(b, v...)
 	}
 	return b
 }
