@@ -30,19 +30,24 @@ var files embed.FS
 
 // Options are the addresses and names in a snippet. Zero values mean the defaults.
 type Options struct {
-	Policy     string // name; default search
-	OfPolicy   bool   // the policy is in a file of weir, so Envoy's snippet needs no rules of its own
-	Dimension  string // the policy's dimension for the key; default ip
-	Header     string // the request header field with the key; default: the key is the client's address
+	Policy string // name; default search
+	// the policy is in a file of weir, so Envoy's snippet needs no rules of its own
+	OfPolicy  bool
+	Dimension string // the policy's dimension for the key; default ip
+	// the request header field with the key; default: the key is the client's address
+	Header     string
 	PlanBy     string // the policy's plan-by; needed with PlanHeader
 	PlanHeader string // the request header field with the value of PlanBy; default: none is sent
-	Weir       string // listener of weir, host:port or unix:/path; default 127.0.0.1:7070, for Envoy 127.0.0.1:7071
-	App        string // host:port of the application behind the proxy; default 127.0.0.1:8080
-	Listen     string // host:port where the proxy listens; default 0.0.0.0:80
-	Timeout    string // for requests to weir, in ms or s, 10ms to 10s; default 100ms
-	Allow      bool   // while weir is down or hangs, let requests pass; default: reject them
-	Secret     bool   // send weir the secret of --gate-secret-file
-	Dir        string // directory of the files, for references between them; default: that of the proxy's package
+	// listener of weir, host:port or unix:/path; default 127.0.0.1:7070, for Envoy
+	// 127.0.0.1:7071
+	Weir    string
+	App     string // host:port of the application behind the proxy; default 127.0.0.1:8080
+	Listen  string // host:port where the proxy listens; default 0.0.0.0:80
+	Timeout string // for requests to weir, in ms or s, 10ms to 10s; default 100ms
+	Allow   bool   // while weir is down or hangs, let requests pass; default: reject them
+	Secret  bool   // send weir the secret of --gate-secret-file
+	// directory of the files, for references between them; default: that of the proxy's package
+	Dir string
 }
 
 // File is one file of a snippet.
@@ -50,10 +55,12 @@ type File struct{ Name, Text string }
 
 // snippet lists the files of one proxy.
 type snippet struct {
-	name  string
-	files []string // below the proxy's directory: templates with the names of their files, and files that are copied
-	weir  string   // default of Options.Weir
-	dir   string   // default of Options.Dir
+	name string
+	// below the proxy's directory: templates with the names of their files, and files that are
+	// copied
+	files []string
+	weir  string // default of Options.Weir
+	dir   string // default of Options.Dir
 
 	// Reasons why an option is not supported, "" if it is.
 	noAllow, noSecret, noSocket string

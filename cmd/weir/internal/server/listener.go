@@ -108,8 +108,9 @@ func (s *Server) newListener(flag, address string, protocols ...string) (*listen
 
 // serveHTTP makes l a listener for HTTP.
 func (s *Server) serveHTTP(l *listener) {
-	// Browsers reach no unix socket, and over TLS they see that the certificate belongs to another
-	// site. A listener for other machines has names that it cannot know, unless some are configured.
+	// Browsers reach no unix socket, and over TLS they see that the certificate belongs to
+	// another site. A listener for other machines has names that it cannot know, unless some are
+	// configured.
 	if !l.address.IsUnix() && l.tls == nil && (l.Local || !s.config.Hosts.Empty()) {
 		l.Names = new(s.config.Hosts.With(l.address))
 	}
@@ -243,7 +244,8 @@ func (s *Server) checkAccess() error {
 	var errs []error
 	c := &s.config
 	for _, p := range s.ports {
-		secret, flag := cmp.Or(c.Auth.Token, c.Auth.Gate), "--token-file" // each closes the calls that it does not open
+		// each closes the calls that it does not open
+		secret, flag := cmp.Or(c.Auth.Token, c.Auth.Gate), "--token-file"
 		if p.flag == adminFlag {
 			secret, flag = c.Auth.Admin, "--admin-token-file"
 		}

@@ -40,11 +40,13 @@ import (
 // Config configures a Server. Policies, Engine, StoreName, StoreDown, Listen, Log, Version and
 // Limits are required.
 type Config struct {
-	Policies  *policy.File     // its Name is for people, too
-	Inline    bool             // calls may carry policies of their own
-	Engine    engine.Engine    // decides
-	Memory    *weir.Memory     // Engine, if it keeps its histories in this process alone; default: none
-	Fallback  *fallback.Engine // Engine, if its store can be down, for metrics and the status; default: none
+	Policies *policy.File  // its Name is for people, too
+	Inline   bool          // calls may carry policies of their own
+	Engine   engine.Engine // decides
+	// Engine, if it keeps its histories in this process alone; default: none
+	Memory *weir.Memory
+	// Engine, if its store can be down, for metrics and the status; default: none
+	Fallback  *fallback.Engine
 	StoreName string           // the engine's name for people, without credentials
 	StoreNote string           // for the banner; default: none
 	Disk      *weirdisk.Engine // below Engine, for metrics; default: none
@@ -54,22 +56,31 @@ type Config struct {
 	Version   string // the program's version, for /metrics
 	Limits    Limits
 
-	GRPCListen   string            // host:port or unix:/path for Envoy's rate limit service; default: none
-	Envoy        *envoyconf.Config // its domains besides the policies; with it Policies may be empty
-	EnvoyOptions envoy.Options     // the options of that service; the Server sets Engine and Log
+	// host:port or unix:/path for Envoy's rate limit service; default: none
+	GRPCListen string
+	// its domains besides the policies; with it Policies may be empty
+	Envoy        *envoyconf.Config
+	EnvoyOptions envoy.Options // the options of that service; the Server sets Engine and Log
 
-	GateID   string             // the header field with the idempotency key of a gate call, which proxies must set; default: none
-	Tracer   observe.Tracer     // gets a span of each decision; default: none, and nothing is computed for it
+	// the header field with the idempotency key of a gate call, which proxies must set; default:
+	// none
+	GateID string
+	// gets a span of each decision; default: none, and nothing is computed for it
+	Tracer   observe.Tracer
 	TopKeys  topkeys.Form       // how GET /v1/top shows keys; default: by their values
 	Recorder *recorder.Recorder // records calls; default: none are recorded. Its owner closes it
 
-	RESPListen  string      // for Redis clients; default: none
-	AdminListen string      // for operators; default: Listen if that is local, otherwise 127.0.0.1:7072
+	RESPListen string // for Redis clients; default: none
+	// for operators; default: Listen if that is local, otherwise 127.0.0.1:7072
+	AdminListen string
 	SocketMode  fs.FileMode // the mode of unix sockets; default 0660
 	TLS         *listen.TLS // default: none
 	Auth        httpapi.Auth
-	Hosts       listen.Names // that Host may hold where callers need no secret, besides localhost, addresses and the name in Listen
-	Insecure    bool         // listen where other machines can connect, though Auth and TLS require nothing of them
+	// that Host may hold where callers need no secret, besides localhost, addresses and the name
+	// in Listen
+	Hosts listen.Names
+	// listen where other machines can connect, though Auth and TLS require nothing of them
+	Insecure bool
 
 	// Reread, for POST /v1/reload, reads the policies again and calls Reload. Default: there
 	// is nothing to read again.
@@ -82,8 +93,11 @@ type Limits struct {
 	Read       time.Duration // to send a whole request
 	Write      time.Duration // from the end of a request's header to the end of its answer
 	Idle       time.Duration // between two requests of a connection
-	Conns      int           // simultaneous connections of authenticated callers; further ones get 503
-	PerAddress int           // connections of one client address that have not authenticated, or all of them where no caller must; 0 = a quarter of Conns and at least 16, none on loopback where no caller must
+	// simultaneous connections of authenticated callers; further ones get 503
+	Conns int
+	// connections of one client address that have not authenticated, or all of them where no
+	// caller must; 0 = a quarter of Conns and at least 16, none on loopback where no caller must
+	PerAddress int
 	Prove      time.Duration // for a connection to authenticate where its listener requires that
 	InFlight   int           // simultaneous requests that wait for the store; further ones get 503
 	Linger     time.Duration // from the first 503 of /readyz to the end of accepting requests
@@ -110,7 +124,8 @@ type Server struct {
 	metrics  *metrics.Metrics
 	api      *httpapi.API
 
-	reloading             sync.Mutex              // held while policies, rules and reloads are replaced
+	// held while policies, rules and reloads are replaced
+	reloading             sync.Mutex
 	reloads, envoyReloads atomic.Pointer[reloads] // counts for policies and for rules; never nil
 
 	envoy *envoy.Service

@@ -256,7 +256,8 @@ func (it *item) take(c *call, a *enforce.Item) {
 	if a.Outcome.Applied.Shadow {
 		d = &a.Outcome.Applied.Would
 	}
-	it.charged = a.Op == engine.Attempt && d.Granted > 0 && !it.rule.Reported // such an attempt charges nothing
+	// such an attempt charges nothing
+	it.charged = a.Op == engine.Attempt && d.Granted > 0 && !it.rule.Reported
 }
 
 // refundItems gives back the hits of the items with is_negative_hits. The protocol does not

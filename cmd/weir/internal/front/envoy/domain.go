@@ -196,7 +196,8 @@ type limit struct {
 	shown    *shownLimit
 	salt     string // prefix of each key; of an override, its period and a hash of its keys
 	tally    *Hits
-	top      *topkeys.Sketch // the keys that are denied most; nil if none are kept, and for an override
+	// the keys that are denied most; nil if none are kept, and for an override
+	top *topkeys.Sketch
 }
 
 // newLimit compiles a rule of the domain.

@@ -180,8 +180,8 @@ func (l *Listener) admit(ctx context.Context, call *tap.Info) (context.Context, 
 	return reject(ctx, errUnauthenticated)
 }
 
-// headerBytes returns the memory of the header list of a call. A stranger's connection spends it, because
-// compression makes a list of 16 KiB of a few bytes.
+// headerBytes returns the memory of the header list of a call. A stranger's connection spends
+// it, because compression makes a list of 16 KiB of a few bytes.
 func headerBytes(call *tap.Info) (n int) {
 	const entry = 32 // as HTTP/2 counts, for the strings and their place
 	n = len(call.FullMethodName) + entry

@@ -59,9 +59,9 @@ func New(o Options) *Service {
 	return s
 }
 
-// Load replaces the configuration, which may be nil, and the policies. Calls come one at a time. After
-// an error nothing has changed. Requests in flight finish with the previous ones. Histories
-// belong to domains, keys and values, so they stay.
+// Load replaces the configuration, which may be nil, and the policies. Calls come one at a time.
+// After an error nothing has changed. Requests in flight finish with the previous ones.
+// Histories belong to domains, keys and values, so they stay.
 func (s *Service) Load(config *envoyconf.Config, policies []*enforce.Rule) error {
 	next, err := s.compile(config, policies, *s.domains.Load())
 	if err == nil {

@@ -118,10 +118,11 @@ func (s *Service) EachRuleDenials(yield func(domain, rule string, names []string
 
 // Counts are the numbers of requests since the start.
 type Counts struct {
-	OK, Over       atomic.Int64
-	Failed         atomic.Int64 // no decision could be made
-	BadInputs      atomic.Int64
-	UnknownDomains atomic.Int64 // for a domain that is neither configured nor a policy; they are answered OK
+	OK, Over  atomic.Int64
+	Failed    atomic.Int64 // no decision could be made
+	BadInputs atomic.Int64
+	// for a domain that is neither configured nor a policy; they are answered OK
+	UnknownDomains atomic.Int64
 	Kept           atomic.Int64 // hits of denied or failed requests that stay charged
 }
 

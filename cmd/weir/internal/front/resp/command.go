@@ -327,8 +327,8 @@ func (a *arguments) cutOptions(args []string, cmd *command) ([]string, error) {
 	return args, nil
 }
 
-// number parses a whole number of a command, 0 … most. bounds is the range in the error; "" = 0 to
-// most.
+// number parses a whole number of a command, 0 … most. bounds is the range in the error; "" =
+// 0 to most.
 func number(text, what string, most int64, bounds string, cmd *command) (int64, error) {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil && n <= uint64(most) {
 		return int64(n), nil

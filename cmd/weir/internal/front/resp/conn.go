@@ -62,7 +62,8 @@ func (c *conn) serve() {
 		}
 		c.drop(used)
 	}
-	if c.session.ended && c.write() || c.server.isDraining() { // a client with a certificate may have found no slot
+	// a client with a certificate may have found no slot
+	if c.session.ended && c.write() || c.server.isDraining() {
 		c.closeWrite()
 	}
 }

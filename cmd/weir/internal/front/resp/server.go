@@ -52,13 +52,17 @@ type Config struct {
 	Inline   *inline.Policies        // nil = commands carry no policies of their own
 	Capacity *calls.Capacity         // for requests that wait for the store
 	Errors   *observe.Log            // for errors of the store
-	Waits    bool                    // decisions wait for a store, so those of a pipeline are made in one call
-	Token    *listen.Secret          // gives the rights of programs; nil = no password does
-	Admin    *listen.Secret          // gives the right to WEIR.RESET and WEIR.BLOCK; nil = programs have it, unless NoReset is set
-	NoReset  bool                    // operators have another listener
-	TLS      *listen.TLS             // with client certificates, each gives the rights of programs; nil = none does
-	Version  string                  // the program's version, for INFO
-	Log      *slog.Logger
+	// decisions wait for a store, so those of a pipeline are made in one call
+	Waits bool
+	Token *listen.Secret // gives the rights of programs; nil = no password does
+	// gives the right to WEIR.RESET and WEIR.BLOCK; nil = programs have it, unless NoReset is
+	// set
+	Admin   *listen.Secret
+	NoReset bool // operators have another listener
+	// with client certificates, each gives the rights of programs; nil = none does
+	TLS     *listen.TLS
+	Version string // the program's version, for INFO
+	Log     *slog.Logger
 }
 
 // rights are the rights of a client; 0 = none. Those of several credentials add up.
@@ -79,7 +83,8 @@ func (s *Server) Private() bool { return s.anybody == 0 }
 const (
 	readTime  = 10 * time.Second // for the rest of a partial command
 	writeTime = 10 * time.Second // for a client to read its answers
-	idleTime  = time.Hour        // between two commands: client pools expect idle connections to stay open
+	// between two commands: client pools expect idle connections to stay open
+	idleTime = time.Hour
 )
 
 // Server serves Redis clients.

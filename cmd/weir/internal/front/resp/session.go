@@ -22,13 +22,14 @@ type session struct {
 	certificate *tls.ConnectionState // may hold a certificate that gives rights; nil = none does
 	token       listen.Credential    // the last password of AUTH or HELLO that was the token
 	admin       listen.Credential    // the last one that was the token of operators
-	rights      rights               // by these three, at the last recheck; they end when a credential is revoked
-	ended       bool                 // no further command is answered
-	args        []string
-	pairs       enforce.Pairs  // the key of the last command
-	batch       []arguments    // the decisions of the batch
-	items       []enforce.Item // the same for the store, with their outcomes
-	out         []byte         // answers
+	// by these three, at the last recheck; they end when a credential is revoked
+	rights rights
+	ended  bool // no further command is answered
+	args   []string
+	pairs  enforce.Pairs  // the key of the last command
+	batch  []arguments    // the decisions of the batch
+	items  []enforce.Item // the same for the store, with their outcomes
+	out    []byte         // answers
 }
 
 // answer answers the commands at the beginning of text, in their order, and returns their

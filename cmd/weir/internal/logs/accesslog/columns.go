@@ -27,8 +27,8 @@ func (r *row) add(columns ...[]byte) {
 	}
 }
 
-// spaced splits a line, or the rest of one, into columns with one space between them, and checks them.
-// A column may be quoted, and a time may stand in brackets.
+// spaced splits a line, or the rest of one, into columns with one space between them, and checks
+// them. A column may be quoted, and a time may stand in brackets.
 func (r *row) spaced(b []byte) error {
 	for len(b) > 0 {
 		isTime := slices.Contains(r.schema.brackets, len(r.values))

@@ -55,10 +55,11 @@
 // # Time
 //
 // The instant is the log's own timestamp: the time of ALB and not its creation time, and
-// StartUTC of Traefik. A time without a zone makes the line a bad one, because a guess
-// could be wrong by hours; [Options].Zone names one. CloudFront, W3C and Caddy's console write UTC
-// by definition. HAProxy writes local times without a zone, which are read as UTC and counted. A number is seconds if it
-// is below 1e11, milliseconds below 1e14, microseconds below 1e17, else nanoseconds.
+// StartUTC of Traefik. A time without a zone makes the line a bad one, because a guess could be
+// wrong by hours; [Options].Zone names one. CloudFront, W3C and Caddy's console write UTC by
+// definition. HAProxy writes local times without a zone, which are read as UTC and counted. A
+// number is seconds if it is below 1e11, milliseconds below 1e14, microseconds below 1e17, else
+// nanoseconds.
 //
 // # Trade-off
 //

@@ -17,19 +17,25 @@ type layout struct {
 	how     map[Field]how    // from the places of fields, where it is not that of fieldHow
 
 	// Of a text:
-	columns   string                       // as the format's documentation has them, between quotes or brackets as the line has them; "" = JSON
-	least     int                          // the least number of columns
-	most      bool                         // there are no further columns
-	mayBeHost bool                         // the client may be a host name, because brackets and quotes show the format
+	// as the format's documentation has them, between quotes or brackets as the line has them;
+	// "" = JSON
+	columns string
+	least   int  // the least number of columns
+	most    bool // there are no further columns
+	// the client may be a host name, because brackets and quotes show the format
+	mayBeHost bool
 	split     func(r *row, b []byte) error // splits a line into columns
 
 	// Of JSON:
-	prefixes []string   // names of header fields begin with them, such as http_
-	needs    string     // an object of every entry; "" = none
-	typical  [][]string // an object of this format has a member of each text in one of the lists; nil = any object may have it
+	prefixes []string // names of header fields begin with them, such as http_
+	needs    string   // an object of every entry; "" = none
+	// an object of this format has a member of each text in one of the lists; nil = any object
+	// may have it
+	typical [][]string
 }
 
-const forwardedFor = "x-forwarded-for" // the header that lists the addresses of a client and of proxies
+// the header that lists the addresses of a client and of proxies
+const forwardedFor = "x-forwarded-for"
 
 // clfFields and clfColumns are those of the common log format and its relatives.
 var clfFields = map[Field]string{RemoteAddr: "remote", User: "user", Status: "status", Bytes: "bytes", Referer: "referer", UserAgent: "user_agent",
@@ -74,7 +80,8 @@ var lines = map[Format][]*layout{
 		how:     map[Field]how{RemoteAddr: beforePort},
 		fields:  map[Field]string{RemoteAddr: "client:port", Status: "elb_status_code", Bytes: "sent_bytes", UserAgent: "user_agent"},
 		columns: `time elb client:port backend:port request_processing_time backend_processing_time response_processing_time elb_status_code backend_status_code received_bytes sent_bytes "request" "user_agent" ssl_cipher ssl_protocol`}},
-	ALB: {{time: "time", request: "request", least: 17, split: (*row).spaced, // 17 columns are those of the first version
+	// 17 columns are those of the first version
+	ALB: {{time: "time", request: "request", least: 17, split: (*row).spaced,
 		how:     map[Field]how{RemoteAddr: beforePort},
 		fields:  map[Field]string{RemoteAddr: "client:port", Status: "elb_status_code", Bytes: "sent_bytes", UserAgent: "user_agent"},
 		columns: `type time elb client:port target:port request_processing_time target_processing_time response_processing_time elb_status_code target_status_code received_bytes sent_bytes "request" "user_agent" ssl_cipher ssl_protocol target_group_arn trace_id domain_name chosen_cert_arn matched_rule_priority request_creation_time actions_executed redirect_url error_reason target:port_list target_status_code_list classification classification_reason conn_trace_id`}},
@@ -87,7 +94,8 @@ var lines = map[Format][]*layout{
 
 // objects are the formats with lines of JSON. The units of a trace are its bytes.
 var objects = map[Format]*layout{
-	JSONL: {time: "at_us", fields: map[Field]string{Bytes: "n"}, typical: [][]string{{"at_us"}, {"trace", "sample", "dropped"}}}, // a line of calls, or the header
+	// a line of calls, or the header
+	JSONL: {time: "at_us", fields: map[Field]string{Bytes: "n"}, typical: [][]string{{"at_us"}, {"trace", "sample", "dropped"}}},
 	NginxJSON: {time: "msec time_iso8601 time timestamp @timestamp ts time_local date datetime start_time",
 		fields: map[Field]string{
 			RemoteAddr: "remote_addr client_ip remote_ip client_addr remote_address client ip remote clientip fwd",
@@ -367,7 +375,8 @@ func (r *row) readInstant() (err error) {
 		b = r.scratch
 	}
 	b = bytes.TrimSpace(b)
-	if s.zoneless > 0 { // the layout of the line before, because an error of time.Parse takes memory
+	// the layout of the line before, because an error of time.Parse takes memory
+	if s.zoneless > 0 {
 		if r.instant, err = parseInstantIn(b, layouts[s.zoneless], s.zone); err == nil {
 			r.isZoneless = true
 			return nil

@@ -15,11 +15,13 @@ const DefaultReorder = 5 * time.Second
 
 // Options change the reading of logs. The zero Options detect the format of each file.
 type Options struct {
-	Format  Format            // for all files; "" and Auto detect it for each
-	Fields  map[string]string // from remote_addr, method, … or time to the log's own name; a dotted path in JSON
-	Reorder time.Duration     // lines are sorted within this window; 0 = they are not sorted
-	Zone    *time.Location    // that of times without a zone; nil = they are errors, and UTC in the log of HAProxy
-	Stdin   io.Reader         // the file named -
+	Format Format // for all files; "" and Auto detect it for each
+	// from remote_addr, method, … or time to the log's own name; a dotted path in JSON
+	Fields  map[string]string
+	Reorder time.Duration // lines are sorted within this window; 0 = they are not sorted
+	// that of times without a zone; nil = they are errors, and UTC in the log of HAProxy
+	Zone  *time.Location
+	Stdin io.Reader // the file named -
 
 	// WholeTraces permits traces of package replay for [Reader.Trace] only: all files or none are
 	// traces. A first file of unknown JSON is one too. Without it the attempts of a trace are
@@ -29,16 +31,19 @@ type Options struct {
 
 // Stats counts the lines read so far.
 type Stats struct {
-	Entries    int64         // readable lines, those still in the window of Reorder included
-	Bad        int64         // lines that are not readable
-	First      []BadLine     // the first ten of them
-	Late       int64         // entries earlier than one that was returned before
-	Disorder   time.Duration // an Options.Reorder that sorts the lines read so far, a whole number of microseconds
-	Zeros      int64         // bytes of holes of zeros before lines, which were skipped
-	Zoneless   int64         // entries whose time has no zone and was read as UTC, because Options.Zone is nil
-	Before2000 int64         // entries with an instant before 2000: probably a wrong clock or unit
-	Sample     int64         // recorded traces have one of Sample keys, each with all of its calls; 0 or 1 = all keys
-	Dropped    int64         // calls of these keys that are missing
+	Entries int64     // readable lines, those still in the window of Reorder included
+	Bad     int64     // lines that are not readable
+	First   []BadLine // the first ten of them
+	Late    int64     // entries earlier than one that was returned before
+	// an Options.Reorder that sorts the lines read so far, a whole number of microseconds
+	Disorder time.Duration
+	Zeros    int64 // bytes of holes of zeros before lines, which were skipped
+	// entries whose time has no zone and was read as UTC, because Options.Zone is nil
+	Zoneless   int64
+	Before2000 int64 // entries with an instant before 2000: probably a wrong clock or unit
+	// recorded traces have one of Sample keys, each with all of its calls; 0 or 1 = all keys
+	Sample  int64
+	Dropped int64 // calls of these keys that are missing
 }
 
 // Lines returns the number of lines that are neither blank nor comments.
@@ -67,11 +72,12 @@ type Reader struct {
 	options Options
 	window  int64 // microseconds
 	files   []File
-	sources timeline[*source] // by their first entries or, of closed files, the instant before which none comes
-	fields  []Field           // that the caller of Entries reads
-	row     row               // the line read last
-	names   []string          // the fields of the first entry
-	current *Entry            // returned last, of the first source
+	// by their first entries or, of closed files, the instant before which none comes
+	sources timeline[*source]
+	fields  []Field  // that the caller of Entries reads
+	row     row      // the line read last
+	names   []string // the fields of the first entry
+	current *Entry   // returned last, of the first source
 	free    []*Entry
 	room    int64 // bytes left for entries that wait to be sorted
 	last    int64 // the greatest instant returned

@@ -228,7 +228,8 @@ func parseInstant(b []byte) (int64, error) {
 		return parseNumberTime(b)
 	}
 	text, isLeap := string(b), false
-	if i := strings.LastIndex(text, ":60"); i == 16 || i == 17 { // a leap second counts as the second before it
+	// a leap second counts as the second before it
+	if i := strings.LastIndex(text, ":60"); i == 16 || i == 17 {
 		text, isLeap = text[:i]+":59"+text[i+3:], true
 	}
 	for i, layout := range layouts {
@@ -253,7 +254,8 @@ func parseInstant(b []byte) (int64, error) {
 func parseNumberTime(b []byte) (int64, error) {
 	text := string(b)
 	whole, _, _ := strings.Cut(text, ".")
-	units := [...]string{"s", "ms", "us", "ns"} // seconds have up to 11 digits, and each unit 3 more
+	// seconds have up to 11 digits, and each unit 3 more
+	units := [...]string{"s", "ms", "us", "ns"}
 	unit := units[min(max(0, len(whole)/3-3), len(units)-1)]
 	if _, err := strconv.ParseFloat(text, 64); err != nil || strings.Trim(text, "-0123456789.") != "" {
 		return 0, errTime

@@ -12,10 +12,11 @@ import (
 // TraceHeader is a line of a recorded trace that describes the lines after it. It is the
 // first line of each file, and stands again where calls are missing.
 type TraceHeader struct {
-	Version int64  `json:"trace"`   // TraceVersion
-	Sample  int64  `json:"sample"`  // one of Sample keys is recorded, 1 … weir.MaxUnits; 1 = all
-	Keys    string `json:"keys"`    // hashed or plain: the values of keys
-	Dropped int64  `json:"dropped"` // calls of recorded keys that are missing since the header before, 0 … weir.MaxUnits
+	Version int64  `json:"trace"`  // TraceVersion
+	Sample  int64  `json:"sample"` // one of Sample keys is recorded, 1 … weir.MaxUnits; 1 = all
+	Keys    string `json:"keys"`   // hashed or plain: the values of keys
+	// calls of recorded keys that are missing since the header before, 0 … weir.MaxUnits
+	Dropped int64 `json:"dropped"`
 }
 
 // TraceVersion is the version of the format that this program reads and writes.

@@ -44,13 +44,12 @@
 //	{"at_us":1000000,"allowed":true,"granted":1,"remaining":9,"retry_after_us":3000000,"reset_after_us":60000000,"limit":""}
 //
 // at_us is the instant of the decision. retry_after_us is -1 for never (R8). With max_wait_us
-// the answer has start_after_us before limit, also for 0: the wait from at_us until the use begins, of
-// a known id from now. The answer
-// to a count ends with "count", that to a refund or a settle with "refunded", and that to an
-// extend with "added". "no_reservation":true is the answer to a settle or an extend without an
-// open reservation. The other fields of these, and those of a reset and a block, are the answer
-// to a peek of 0 units right after it. After a reset or a block of a limit whose key lacks
-// dimensions of the policy they are 0.
+// the answer has start_after_us before limit, also for 0: the wait from at_us until the use
+// begins, of a known id from now. The answer to a count ends with "count", that to a refund or a
+// settle with "refunded", and that to an extend with "added". "no_reservation":true is the
+// answer to a settle or an extend without an open reservation. The other fields of these, and
+// those of a reset and a block, are the answer to a peek of 0 units right after it. After a
+// reset or a block of a limit whose key lacks dimensions of the policy they are 0.
 //
 // Members for the rest of the policy file follow at the end: "plan", "override" with
 // why and until, "blocked_until" with the end of a block, "shadow":true with the

@@ -21,18 +21,22 @@ const MaxLineBytes = 64 << 10
 // Line is one line of a trace. Instants are microseconds since 1970, spans are
 // microseconds.
 type Line struct {
-	At        int64  // at_us, 0 … weir.MaxInstant
-	Policy    string // its name
-	Key       Key    // in the order of the line; names are unique
-	N         int64  // units, 0 … weir.MaxUnits; default 1, of Extend 0
-	Op        engine.Op
-	Limit     string // Count: the name of a limit. Reset and Block: the limit; "" = those that count by every dimension
-	Last      int64  // Count: last_us, 0 … weir.MaxInstant
-	GrantedAt int64  // Refund: granted_at_us, 0 … weir.MaxInstant
-	ID        string // Attempt, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none. Settle and Extend: the reservation
-	TTL       int64  // Attempt: ttl_us, the life of the reservation ID that it opens; 0 = none
-	For       int64  // Block: for_us; 0 ends blocks
-	MaxWait   int64  // Attempt: max_wait_us, the longest wait; 0 = none
+	At     int64  // at_us, 0 … weir.MaxInstant
+	Policy string // its name
+	Key    Key    // in the order of the line; names are unique
+	N      int64  // units, 0 … weir.MaxUnits; default 1, of Extend 0
+	Op     engine.Op
+	// Count: the name of a limit. Reset and Block: the limit; "" = those that count by every
+	// dimension
+	Limit     string
+	Last      int64 // Count: last_us, 0 … weir.MaxInstant
+	GrantedAt int64 // Refund: granted_at_us, 0 … weir.MaxInstant
+	// Attempt, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none.
+	// Settle and Extend: the reservation
+	ID      string
+	TTL     int64 // Attempt: ttl_us, the life of the reservation ID that it opens; 0 = none
+	For     int64 // Block: for_us; 0 ends blocks
+	MaxWait int64 // Attempt: max_wait_us, the longest wait; 0 = none
 
 	given uint16 // the fields of the text: 1 << the index in lineFields
 }
@@ -219,8 +223,8 @@ func (p *parser) parse(b []byte, line *Line) error {
 	return line.check()
 }
 
-// defaultUnits returns the units of a line without them: an extension takes no further ones, as over
-// HTTP and RESP.
+// defaultUnits returns the units of a line without them: an extension takes no further ones, as
+// over HTTP and RESP.
 func defaultUnits(op engine.Op) int64 {
 	if op == engine.Extend {
 		return 0

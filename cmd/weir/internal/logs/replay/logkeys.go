@@ -21,7 +21,8 @@ import (
 
 // LogOptions select the requests of access logs and their keys.
 type LogOptions struct {
-	Policy string     // the policy that decides; "" = every policy for which all dimensions have a key
+	// the policy that decides; "" = every policy for which all dimensions have a key
+	Policy string
 	Keys   []LogKey   // several path prefixes may have one dimension
 	Where  []LogWhere // all must match
 	Units  LogUnits   // the zero LogUnits are 0 units

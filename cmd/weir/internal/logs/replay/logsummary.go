@@ -11,11 +11,12 @@ import (
 
 // LogSummary is the summary of a replay of access logs.
 type LogSummary struct {
-	Requests  int64                     `json:"requests"`      // decided: Allowed + Denied
-	Allowed   int64                     `json:"allowed"`       // by every policy
-	Denied    int64                     `json:"denied"`        // by at least one policy
-	Errors    int64                     `json:"errors"`        // lines without a decision
-	From      time.Time                 `json:"from,omitzero"` // the first request, in UTC; zero without requests
+	Requests int64 `json:"requests"` // decided: Allowed + Denied
+	Allowed  int64 `json:"allowed"`  // by every policy
+	Denied   int64 `json:"denied"`   // by at least one policy
+	Errors   int64 `json:"errors"`   // lines without a decision
+	// the first request, in UTC; zero without requests
+	From      time.Time                 `json:"from,omitzero"`
 	To        time.Time                 `json:"to,omitzero"`
 	Policies  byName[*LogPolicySummary] `json:"policies"`
 	Against   *LogChanges               `json:"against,omitempty"` // with LogRunner.Against
@@ -37,7 +38,8 @@ type LogCounts struct {
 // Errors returns the number of lines without a decision.
 func (c *LogCounts) Errors() int64 { return c.Log.Bad + c.NoKey + c.BadUnits + c.Rejected }
 
-// Undecided returns the reason why no request of a log has a decision, with the doubt about its keys.
+// Undecided returns the reason why no request of a log has a decision, with the doubt about its
+// keys.
 func (c *LogCounts) Undecided() error {
 	reason := "no request matches all conditions; check --where and the prefixes of --key"
 	switch {
@@ -68,10 +70,11 @@ type LogPolicySummary struct {
 	Policy string `json:"-"`
 	Shadow bool   `json:"-"` // not enforced: Denied counts requests that would be denied
 	LogDecisions
-	Limits      byName[*LogLimitSummary] `json:"limits"`
-	Top         []LogKeySummary          `json:"top"` // the MaxTop keys with the most denials; printed are DefaultTop
-	FirstDenied time.Time                `json:"-"`   // zero without denials
-	Timeline    Timeline                 `json:"-"`
+	Limits byName[*LogLimitSummary] `json:"limits"`
+	// the MaxTop keys with the most denials; printed are DefaultTop
+	Top         []LogKeySummary `json:"top"`
+	FirstDenied time.Time       `json:"-"` // zero without denials
+	Timeline    Timeline        `json:"-"`
 }
 
 // LogDecisions counts the decisions of one policy and their keys.
@@ -105,12 +108,15 @@ type LogChanges struct {
 // LogChange compares the decisions of one policy in two files. The keys are nil if the
 // policy counts by other dimensions in the other file, or is in one file only.
 type LogChange struct {
-	Policy             string         `json:"-"`
-	Old                *LogDecisions  `json:"old"` // nil if only the other file decides by the policy
-	New                *LogDecisions  `json:"new"`
-	KeysNewlyDenied    *int64         `json:"keys_newly_denied"`     // keys with a denial by the new file only
-	KeysNoLongerDenied *int64         `json:"keys_no_longer_denied"` // keys with a denial by the old file only
-	NewlyDenied        []LogKeyChange `json:"newly_denied"`          // the 20 with the most denials
+	Policy string `json:"-"`
+	// nil if only the other file decides by the policy
+	Old *LogDecisions `json:"old"`
+	New *LogDecisions `json:"new"`
+	// keys with a denial by the new file only
+	KeysNewlyDenied *int64 `json:"keys_newly_denied"`
+	// keys with a denial by the old file only
+	KeysNoLongerDenied *int64         `json:"keys_no_longer_denied"`
+	NewlyDenied        []LogKeyChange `json:"newly_denied"` // the 20 with the most denials
 	NoLongerDenied     []LogKeyChange `json:"no_longer_denied"`
 }
 
@@ -165,8 +171,9 @@ type logOutcome uint8
 const (
 	noKey    logOutcome = iota // no value for a dimension
 	badUnits                   // a size that is no number
-	outside                    // a condition that does not match, or a path with none of the prefixes
-	rejected                   // an error of the engine that concerns this request
+	// a condition that does not match, or a path with none of the prefixes
+	outside
+	rejected // an error of the engine that concerns this request
 	allowed
 	denied
 )

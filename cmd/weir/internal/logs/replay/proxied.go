@@ -106,8 +106,9 @@ func (o *passedOn) add(client netip.Addr, private bool) {
 	}
 }
 
-// clientBefore returns the address that the peer at passed on: the last one on the Internet, or else
-// the first. Proxies, also those that are trusted, stand behind it. ok is false if there is none.
+// clientBefore returns the address that the peer at passed on: the last one on the Internet, or
+// else the first. Proxies, also those that are trusted, stand behind it. ok is false if there is
+// none.
 func clientBefore(at netip.Addr, list string, trusted clientaddr.Proxies) (a netip.Addr, ok bool) {
 	for more := true; more; {
 		i := strings.LastIndexByte(list, ',')

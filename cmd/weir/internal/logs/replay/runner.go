@@ -145,15 +145,16 @@ func (r *Runner) decide(b []byte, res *result) error {
 		return err
 	}
 	req := enforce.Request{
-		Target:  target,
-		Op:      line.Op,
-		N:       line.N,
-		At:      time.UnixMicro(line.At),
-		ID:      line.ID,
-		From:    time.UnixMicro(line.GrantedAt),
-		Limit:   line.Limit,
-		Last:    time.Duration(line.Last) * time.Microsecond,
-		Reserve: line.TTL > 0 && !rule.Reported, // where reports are charged, an attempt reserves nothing
+		Target: target,
+		Op:     line.Op,
+		N:      line.N,
+		At:     time.UnixMicro(line.At),
+		ID:     line.ID,
+		From:   time.UnixMicro(line.GrantedAt),
+		Limit:  line.Limit,
+		Last:   time.Duration(line.Last) * time.Microsecond,
+		// where reports are charged, an attempt reserves nothing
+		Reserve: line.TTL > 0 && !rule.Reported,
 		TTL:     time.Duration(line.TTL) * time.Microsecond,
 		Before:  engine.Unknown,
 	}
@@ -163,7 +164,8 @@ func (r *Runner) decide(b []byte, res *result) error {
 	res.waits = line.has("max_wait_us") && line.Op == engine.Attempt
 	o, err := rule.Decide(context.Background(), &req)
 	if errors.Is(err, weir.ErrExpired) || errors.Is(err, weir.ErrSettled) {
-		res.lost, err = true, nil // under these policies its attempt was denied, or it was another one
+		// under these policies its attempt was denied, or it was another one
+		res.lost, err = true, nil
 	}
 	if err == nil && line.Op > engine.Record { // the answer is that of a peek
 		res.units = o.Granted
@@ -174,8 +176,8 @@ func (r *Runner) decide(b []byte, res *result) error {
 	return cmp.Or(err, o.Err)
 }
 
-// changeKey makes the reset or the block of a line. The answer is that of a peek, if the key has all
-// dimensions.
+// changeKey makes the reset or the block of a line. The answer is that of a peek, if the key has
+// all dimensions.
 func (r *Runner) changeKey(rule *enforce.Rule, res *result) error {
 	line := &r.line
 	var limits []string
@@ -337,11 +339,15 @@ func (r *result) appendProblem(out []byte) []byte {
 type Summary struct {
 	Lines int64 `json:"lines"` // lines that are not blank
 	Counts
-	FirstAt  int64           `json:"first_at_us"`       // the least instant of a decision; 0 without decisions
-	LastAt   int64           `json:"last_at_us"`        // the greatest instant
-	Sample   int64           `json:"sample,omitempty"`  // a recorded trace holds one of Sample keys; 0 or 1 = all
-	Dropped  int64           `json:"dropped,omitempty"` // calls that are missing in a recorded trace
-	Policies []PolicySummary `json:"policies"`          // policies with lines, in the order of the policies
+	// the least instant of a decision; 0 without decisions
+	FirstAt int64 `json:"first_at_us"`
+	LastAt  int64 `json:"last_at_us"` // the greatest instant
+	// a recorded trace holds one of Sample keys; 0 or 1 = all
+	Sample int64 `json:"sample,omitempty"`
+	// calls that are missing in a recorded trace
+	Dropped int64 `json:"dropped,omitempty"`
+	// policies with lines, in the order of the policies
+	Policies []PolicySummary `json:"policies"`
 }
 
 // Counts counts lines by their outcome.
@@ -370,8 +376,9 @@ func (c *Counts) count(res *result) {
 type PolicySummary struct {
 	Policy string `json:"policy"`
 	Counts
-	Shadow bool           `json:"shadow,omitempty"` // not enforced: Denied counts attempts that would be denied
-	Limits []LimitSummary `json:"limits"`           // in the order of the policy
+	// not enforced: Denied counts attempts that would be denied
+	Shadow bool           `json:"shadow,omitempty"`
+	Limits []LimitSummary `json:"limits"` // in the order of the policy
 }
 
 // LimitSummary counts the checks that one limit denied or cut: of several such limits

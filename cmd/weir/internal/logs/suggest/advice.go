@@ -221,7 +221,8 @@ func headline(r *Result, w *Window, d *detail, swarm *Advice) string {
 
 // The bounds of a swarm.
 const (
-	swarmRequests = 5         // of a key; guessers that are denied by address try a few times from each
+	// of a key; guessers that are denied by address try a few times from each
+	swarmRequests = 5
 	swarmShare    = 1.0 / 3   // least share of all keys
 	swarmKeys     = 50        // least number of keys
 	swarmSpan     = 10 * hour // a night

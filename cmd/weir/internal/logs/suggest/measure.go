@@ -17,7 +17,9 @@ type measured struct {
 	others   []PeakCount // keys that are no scripts that a rule of time shows
 	crowd    int64       // the largest peak of crowds; 0 = none
 	batch    int64       // the largest peak of batches; 0 = none
-	days     []int64     // the most units that count together of an ordinary key, by day; the first number is that of earlier days
+	// the most units that count together of an ordinary key, by day; the first number is that of
+	// earlier days
+	days []int64
 }
 
 // measure computes the peak of every key in every window.

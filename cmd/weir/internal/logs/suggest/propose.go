@@ -109,7 +109,8 @@ func (m *measured) choose(effects []effect, r *Result, o *Options) Suggestion {
 	if float64(high) < gapRatio*float64(floor) {
 		return m.above(m.spared(effects, r, o), Spare)
 	}
-	near := min(floor+max(1, floor/2), max(floor+1, (floor+high)/2)) // headroom, on the near side of the gap
+	// headroom, on the near side of the gap
+	near := min(floor+max(1, floor/2), max(floor+1, (floor+high)/2))
 	s := Suggestion{floor: floor, Basis: Gap}
 	s.Limit = roundAbove(floor+1, max(floor+1, min(near, most)))
 	if m.isContinuous(s.Limit) {

@@ -9,24 +9,34 @@ import (
 // Result is the effect of limits on the requests of logs, and a suggested limit for each
 // window.
 type Result struct {
-	Requests   int64          `json:"requests"`          // counted: readable, selected, and with a key
-	Keys       int64          `json:"keys"`              // distinct keys of these requests
-	From       time.Time      `json:"from"`              // the first of these requests, in UTC; zero without requests
-	To         time.Time      `json:"to"`                //
-	Dimensions []string       `json:"dimensions"`        // names of the values of a key, in the order of Options.Keys
-	Addresses  []string       `json:"-"`                 // those of Dimensions with addresses in their counted form
-	Unit       string         `json:"-"`                 // "" for requests, "bytes" for the size of responses
-	Zone       *time.Location `json:"-"`                 // for Hours and Days
-	ZoneName   string         `json:"zone"`              // the name of Zone
-	Hours      [24]int64      `json:"hours"`             // requests by hour of the day
-	Days       []Day          `json:"days"`              // in order, at most MaxDays; days without requests are left out
-	Best       int            `json:"-"`                 // index in Windows of the suggestion to begin with
-	BestLength string         `json:"best"`              // its length, as a policy file has it
-	Errors     int64          `json:"errors"`            // lines that are not counted
-	Sample     int64          `json:"sample,omitempty"`  // a recorded trace has one of Sample keys; 0 or 1 = all
-	Dropped    int64          `json:"dropped,omitempty"` // calls that are missing in a recorded trace
-	Windows    []Window       `json:"windows"`           // shortest first, one for each of Options.Windows
-	Advice     []Advice       `json:"advice,omitempty"`  // what each rule found
+	// counted: readable, selected, and with a key
+	Requests int64 `json:"requests"`
+	Keys     int64 `json:"keys"` // distinct keys of these requests
+	// the first of these requests, in UTC; zero without requests
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"` //
+	// names of the values of a key, in the order of Options.Keys
+	Dimensions []string `json:"dimensions"`
+	// those of Dimensions with addresses in their counted form
+	Addresses []string `json:"-"`
+	// "" for requests, "bytes" for the size of responses
+	Unit     string         `json:"-"`
+	Zone     *time.Location `json:"-"`     // for Hours and Days
+	ZoneName string         `json:"zone"`  // the name of Zone
+	Hours    [24]int64      `json:"hours"` // requests by hour of the day
+	// in order, at most MaxDays; days without requests are left out
+	Days []Day `json:"days"`
+	// index in Windows of the suggestion to begin with
+	Best       int    `json:"-"`
+	BestLength string `json:"best"`   // its length, as a policy file has it
+	Errors     int64  `json:"errors"` // lines that are not counted
+	// a recorded trace has one of Sample keys; 0 or 1 = all
+	Sample int64 `json:"sample,omitempty"`
+	// calls that are missing in a recorded trace
+	Dropped int64 `json:"dropped,omitempty"`
+	// shortest first, one for each of Options.Windows
+	Windows []Window `json:"windows"`
+	Advice  []Advice `json:"advice,omitempty"` // what each rule found
 
 	replay.LogCounts `json:"-"`
 }
@@ -42,17 +52,23 @@ type Day struct {
 // no longer counted together with one at t. It is the least limit that denies no request
 // of the key.
 type Window struct {
-	Window     time.Duration     `json:"-"`
-	Length     string            `json:"window"` // as a policy file has it
-	Peaks      Peaks             `json:"peaks"`
-	Histogram  []PeakCount       `json:"-"`          // the peaks that some key has, ascending
-	Candidates []Candidate       `json:"candidates"` // ascending by limit: Options.Limits, or chosen ones with that of Suggested
-	Suggested  Suggestion        `json:"suggested"`
-	Top        []Key             `json:"top"`                   // the keys that the suggestion denies most, at most MaxTop
-	Heaviest   []Key             `json:"-"`                     // the keys with the largest peaks, at most MaxTop
-	Timeline   replay.Timeline   `json:"-"`                     // all requests, allowed and denied by the suggestion
-	Denials    map[int64][]int64 `json:"-"`                     // by limit of Candidates and of Suggested: denied requests by slot of Timeline
-	WithoutDay []WithoutDay      `json:"without_day,omitempty"` // the suggestion without each of Result.Days; nil for fewer than two days
+	Window    time.Duration `json:"-"`
+	Length    string        `json:"window"` // as a policy file has it
+	Peaks     Peaks         `json:"peaks"`
+	Histogram []PeakCount   `json:"-"` // the peaks that some key has, ascending
+	// ascending by limit: Options.Limits, or chosen ones with that of Suggested
+	Candidates []Candidate `json:"candidates"`
+	Suggested  Suggestion  `json:"suggested"`
+	// the keys that the suggestion denies most, at most MaxTop
+	Top []Key `json:"top"`
+	// the keys with the largest peaks, at most MaxTop
+	Heaviest []Key `json:"-"`
+	// all requests, allowed and denied by the suggestion
+	Timeline replay.Timeline `json:"-"`
+	// by limit of Candidates and of Suggested: denied requests by slot of Timeline
+	Denials map[int64][]int64 `json:"-"`
+	// the suggestion without each of Result.Days; nil for fewer than two days
+	WithoutDay []WithoutDay `json:"without_day,omitempty"`
 }
 
 // Peaks are percentiles of the peaks over keys, by nearest rank: P99 is the smallest peak
@@ -83,9 +99,11 @@ type Suggestion struct {
 	Why   string `json:"why"`  // the reason, one sentence
 	Basis Basis  `json:"basis"`
 
-	Headline  string    `json:"headline,omitempty"`  // the advice in one sentence; of the best window only
+	// the advice in one sentence; of the best window only
+	Headline  string    `json:"headline,omitempty"`
 	Certainty Certainty `json:"certainty,omitempty"` // of the best window only
-	Exempt    []Exempt  `json:"exempt,omitempty"`    // keys that a plan spares; of the best window only
+	// keys that a plan spares; of the best window only
+	Exempt []Exempt `json:"exempt,omitempty"`
 
 	Low   int64 `json:"-"` // the largest peak that the limit spares; 0 if it spares no key
 	High  int64 `json:"-"` // the least peak that it denies; 0 if it denies no key

@@ -26,22 +26,31 @@ func (c Class) isScript() bool { return c == Even || c == Sleepless || c == Apar
 
 // The bounds of the rules, with their reasons.
 const (
-	gapRatio     = 1.5       // a heavy key is this far above the others: 5 against 4 is no gap, and a limit between needs room on both sides
-	gapOfMinutes = 4         // a gap in minutes that only size shows: one visitor opens a few pages at a time
-	gapOfScripts = 8         // a gap that only size shows: no visitor is eight visitors
-	heavyShare   = 0.25      // most keys above a gap, and with a sign of scripts: what many keys do is ordinary
-	evenLoad     = 0.6       // people pause: their mean minute is less than this share of the fullest one
-	clockLoad    = 0.85      // nearly all minutes are the fullest one, which no crowd is
-	evenMean     = 10        // requests in a minute: nobody opens a page every six seconds for long
-	clockMean    = 4         // the same for minutes that are alike as those of a clock: of fewer requests that is chance
-	evenMinutes  = 10        // a short visit is even by chance
-	pause        = 3 * hour  // people who sleep pause longer
-	awake        = 20 * hour // people are not awake longer
-	quietShare   = 0.15      // the quietest six hours of a script have nearly a quarter of its requests
-	batchHours   = 4         // hours of the day that have nearly all requests of a batch: a run of three hours touches four
-	batchPause   = 12 * hour // between two runs of a batch
-	crowdAgents  = 8         // one person has few browsers
-	crowdHours   = 4         // a crowd stays for part of a day
+	// a heavy key is this far above the others: 5 against 4 is no gap, and a limit between needs
+	// room on both sides
+	gapRatio = 1.5
+	// a gap in minutes that only size shows: one visitor opens a few pages at a time
+	gapOfMinutes = 4
+	gapOfScripts = 8 // a gap that only size shows: no visitor is eight visitors
+	// most keys above a gap, and with a sign of scripts: what many keys do is ordinary
+	heavyShare = 0.25
+	// people pause: their mean minute is less than this share of the fullest one
+	evenLoad  = 0.6
+	clockLoad = 0.85 // nearly all minutes are the fullest one, which no crowd is
+	evenMean  = 10   // requests in a minute: nobody opens a page every six seconds for long
+	// the same for minutes that are alike as those of a clock: of fewer requests that is chance
+	clockMean   = 4
+	evenMinutes = 10        // a short visit is even by chance
+	pause       = 3 * hour  // people who sleep pause longer
+	awake       = 20 * hour // people are not awake longer
+	// the quietest six hours of a script have nearly a quarter of its requests
+	quietShare = 0.15
+	// hours of the day that have nearly all requests of a batch: a run of three hours touches
+	// four
+	batchHours  = 4
+	batchPause  = 12 * hour // between two runs of a batch
+	crowdAgents = 8         // one person has few browsers
+	crowdHours  = 4         // a crowd stays for part of a day
 )
 
 const (
@@ -314,7 +323,8 @@ func keysOf(all []PeakCount) (n int64) {
 // percentile returns the smallest peak that at least a share of the keys do not exceed, by
 // nearest rank. It is 0 without keys.
 func percentile(all []PeakCount, share float64) int64 {
-	rank := int64(math.Ceil(share*float64(keysOf(all)) - 1e-9)) // 0.999 × 1000 is slightly above 999
+	// 0.999 × 1000 is slightly above 999
+	rank := int64(math.Ceil(share*float64(keysOf(all)) - 1e-9))
 	for _, p := range all {
 		if rank -= p.Keys; rank <= 0 {
 			return p.Peak

@@ -144,10 +144,13 @@ const (
 // Options select the requests, their keys, and the limits to try. All fields but Limits are
 // required.
 type Options struct {
-	replay.LogOptions                 // with at least one key and more than 0 units; its Policy has no meaning
-	Windows           []time.Duration // whole microseconds up to 400 days
-	Limits            []int64         // candidates of every window, 0 … weir.MaxUnits; nil = about 30 around the peaks
-	Spare             float64         // share of the keys, above 0 and up to 1, that a suggestion without a gap spares
-	Zone              *time.Location  // for hours and days
-	Memory            int64           // bytes for keys and requests
+	// with at least one key and more than 0 units; its Policy has no meaning
+	replay.LogOptions
+	Windows []time.Duration // whole microseconds up to 400 days
+	// candidates of every window, 0 … weir.MaxUnits; nil = about 30 around the peaks
+	Limits []int64
+	// share of the keys, above 0 and up to 1, that a suggestion without a gap spares
+	Spare  float64
+	Zone   *time.Location // for hours and days
+	Memory int64          // bytes for keys and requests
 }

@@ -61,10 +61,11 @@ type API struct {
 	// unless Insecure opens it.
 	GatesOnly bool
 
-	Draining     atomic.Bool  // the server is not ready, and every answer closes its connection
-	proxyWarned  atomic.Bool  // a gate call has shown that a proxy hides the clients
-	BadRequests  atomic.Int64 // requests that were rejected as bad input
-	Unauthorized atomic.Int64 // requests without the secret or certificate they need, of any protocol
+	Draining    atomic.Bool  // the server is not ready, and every answer closes its connection
+	proxyWarned atomic.Bool  // a gate call has shown that a proxy hides the clients
+	BadRequests atomic.Int64 // requests that were rejected as bad input
+	// requests without the secret or certificate they need, of any protocol
+	Unauthorized atomic.Int64
 }
 
 // finder finds the policies of calls.

@@ -102,7 +102,8 @@ func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
 	}
 	made := weirhttp.Outcome{Outcome: weir.Outcome{Decision: o.Decision, Rules: o.Limiter.Compiled(),
 		Key: s.Key, N: s.N, States: s.States, Units: o.Units, Blocked: o.Applied.Blocked}}
-	h["RateLimit-Policy"] = fieldOf(s.to, o) // spelled as in the draft; Go's form would be Ratelimit
+	// spelled as in the draft; Go's form would be Ratelimit
+	h["RateLimit-Policy"] = fieldOf(s.to, o)
 	if v := fields.RateLimit(&made.Outcome); v != "" {
 		h["RateLimit"] = []string{v}
 	}

@@ -252,7 +252,9 @@ func (a *API) wrongMethod(w http.ResponseWriter, r *http.Request, to *route) {
 type Auth struct {
 	Token *listen.Secret // opens decisions and gates, as Authorization: Bearer
 	Gate  *listen.Secret // opens gates only, as GateHeader
-	Admin *listen.Secret // opens the calls of operators, as Authorization: Bearer; default: Token, on a shared listener
+	// opens the calls of operators, as Authorization: Bearer; default: Token, on a shared
+	// listener
+	Admin *listen.Secret
 }
 
 // GateHeader is the header field with the gate secret. Authorization is no alternative:

@@ -300,8 +300,8 @@ func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, marshal(list))
 }
 
-// rulesOf returns all policies, the inline ones last, or if one is set the policy of a name. A domain
-// of an Envoy configuration has none.
+// rulesOf returns all policies, the inline ones last, or if one is set the policy of a name. A
+// domain of an Envoy configuration has none.
 func (a *API) rulesOf(name string, one bool) ([]*enforce.Rule, error) {
 	switch {
 	case !one:
