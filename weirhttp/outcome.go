@@ -40,19 +40,16 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // type, title, status, detail (the sentence of Why), violated-policies and
 // retry_after_ms (-1 = never). The answer must not be cached. Call WriteHeaders first.
 func (o *Outcome) WriteProblem(w http.ResponseWriter, status int) {
-	b := problemdoc.Append(nil, quotaExceeded, "Quota exceeded", status, o.Why())
-	b = append(b, `,"violated-policies":[`...)
+	j := new(answer.JSON)
+	j.Object("")
+	problemdoc.WriteMembers(j, quotaExceeded, "Quota exceeded", status, o.Why())
+	j.Array("violated-policies")
 	if !o.Decision.Allowed {
-		fields.Each(&o.Outcome, func(name string, _ int64, _ time.Duration) {
-			if b[len(b)-1] != '[' {
-				b = append(b, ',')
-			}
-			b = answer.AppendString(b, name)
-		})
+		fields.Each(&o.Outcome, func(name string, _ int64, _ time.Duration) { j.String("", name) })
 	}
-	b = append(b, `],"retry_after_ms":`...)
-	b = strconv.AppendInt(b, answer.Millis(o.Decision.RetryAfter), 10)
-	problemdoc.Send(w, status, append(b, "}\n"...))
+	j.EndArray()
+	j.Int("retry_after_ms", answer.Millis(o.Decision.RetryAfter))
+	problemdoc.Send(w, status, j)
 }
 
 // WriteHeaders writes Retry-After, for a denial that waiting can help, and RateLimit and

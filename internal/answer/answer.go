@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"errors"
 	"iter"
-	"strconv"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -32,54 +31,67 @@ type Answer struct {
 
 // Of returns the answer of an attempt.
 func Of(o *weir.Outcome) *Answer {
-	return &Answer{Compiled: o.Rules, Key: o.Key, N: o.N, Decision: o.Decision,
-		States: o.States, Units: o.Units, Blocked: o.Blocked}
+	return &Answer{
+		Compiled: o.Rules,
+		Key:      o.Key,
+		N:        o.N,
+		Decision: o.Decision,
+		States:   o.States,
+		Units:    o.Units,
+		Blocked:  o.Blocked,
+	}
 }
 
-// AppendJSON appends the answer as one JSON object, without a newline. Milliseconds are
-// rounded up, retry_after_us is exact, and -1 stands for weir.Never. The members degraded,
-// replayed and cached are present only when they are true. The answer to a request that may wait
-// has start_after_ms, and start_at with the exact instant after a new grant. by adds the parts of a policy file that
-// applied: plan, override, shadow, block and warnings; nil = none.
+// AppendJSON appends the answer as one JSON object, without a newline.
 func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
+	j := JSON{Text: b}
+	j.Object("")
+	a.WriteMembers(&j, by)
+	j.EndObject()
+	return j.Text
+}
+
+// WriteMembers writes the members of the answer. Milliseconds are rounded up, retry_after_us is exact,
+// and -1 stands for weir.Never. The members degraded, replayed and cached are present only when
+// they are true. The answer to a request that may wait has start_after_ms, and start_at with the
+// exact instant after a new grant. by adds the parts of a policy file that applied: plan,
+// override, shadow, block and warnings; nil = none.
+func (a *Answer) WriteMembers(j *JSON, by *Applied) {
 	d := &a.Decision
-	b = strconv.AppendBool(append(b, `{"allowed":`...), d.Allowed)
-	b = AppendString(append(b, `,"policy":`...), a.Compiled.Name)
-	b = strconv.AppendInt(append(b, `,"granted":`...), d.Granted, 10)
-	b = strconv.AppendInt(append(b, `,"remaining":`...), d.Remaining, 10)
-	b = strconv.AppendInt(append(b, `,"retry_after_ms":`...), ceil(d.RetryAfter, time.Millisecond), 10)
-	b = strconv.AppendInt(append(b, `,"retry_after_us":`...), ceil(d.RetryAfter, time.Microsecond), 10)
-	b = strconv.AppendInt(append(b, `,"reset_after_ms":`...), ceil(d.ResetAfter, time.Millisecond), 10)
-	b = AppendInstant(append(b, `,"at":"`...), d.At)
-	b = append(b, '"')
+	j.Bool("allowed", d.Allowed)
+	j.String("policy", a.Compiled.Name)
+	j.Int("granted", d.Granted)
+	j.Int("remaining", d.Remaining)
+	j.Int("retry_after_ms", Millis(d.RetryAfter))
+	j.Int("retry_after_us", Micros(d.RetryAfter))
+	j.Int("reset_after_ms", Millis(d.ResetAfter))
+	j.Instant("at", d.At)
 	if a.Waits {
-		b = strconv.AppendInt(append(b, `,"start_after_ms":`...), Millis(d.StartAfter), 10)
+		j.Int("start_after_ms", Millis(d.StartAfter))
 		if start, ok := Start(d); ok {
-			b = append(AppendInstant(append(b, `,"start_at":"`...), start), '"')
+			j.Instant("start_at", start)
 		}
 	}
-	b = AppendString(append(b, `,"limit":`...), d.Limit)
+	j.String("limit", d.Limit)
 	if d.Degraded {
-		b = append(b, `,"degraded":true`...)
+		j.Bool("degraded", true)
 	}
 	if d.Replayed {
-		b = append(b, `,"replayed":true`...)
+		j.Bool("replayed", true)
 	}
 	if d.Cached {
-		b = append(b, `,"cached":true`...)
+		j.Bool("cached", true)
 	}
 	if by != nil {
-		b = by.Append(b)
+		by.WriteMembers(j)
 	}
-	b = AppendString(append(b, `,"why":`...), a.Why(by))
-	b = append(b, `,"limits":[`...)
+	var why [256]byte // longer sentences are allocated
+	j.Text = appendString(j.begin("why"), a.appendWhy(why[:0], by))
+	j.Array("limits")
 	for i := range a.Known() {
-		if b[len(b)-1] != '[' {
-			b = append(b, ',')
-		}
-		b = a.appendLimit(b, i)
+		a.writeLimit(j, i)
 	}
-	return append(b, "]}"...)
+	j.EndArray()
 }
 
 // Start returns the instant at which the use of granted units begins (R18), which a refund names
@@ -134,41 +146,35 @@ type Applied struct {
 	Warnings []string      // the limits with a warning: the grant brought their use to the share or above
 }
 
-// Append appends the members of by, each behind a comma; nothing for the zero Applied.
-func (by *Applied) Append(b []byte) []byte {
+// WriteMembers writes the members of by; none for the zero Applied.
+func (by *Applied) WriteMembers(j *JSON) {
 	if by.Plan != "" {
-		b = AppendString(append(b, `,"plan":`...), by.Plan)
+		j.String("plan", by.Plan)
 	}
 	if by.Override != "" {
-		b = AppendString(append(b, `,"override":{"why":`...), by.Override)
+		j.Object("override")
+		j.String("why", by.Override)
 		if !by.Until.IsZero() {
-			b = by.Until.UTC().AppendFormat(append(b, `,"until":"`...), time.RFC3339)
-			b = append(b, '"')
+			j.String("until", by.Until.UTC().Format(time.RFC3339))
 		}
-		b = append(b, '}')
+		j.EndObject()
 	}
 	if !by.Blocked.IsZero() {
-		b = AppendInstant(append(b, `,"blocked_until":"`...), by.Blocked)
-		b = append(b, '"')
+		j.Instant("blocked_until", by.Blocked)
 	}
 	if len(by.Warnings) > 0 {
-		b = append(b, `,"warning":true,"warning_limits":[`...)
-		for i, limit := range by.Warnings {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = AppendString(b, limit)
-		}
-		b = append(b, ']')
+		j.Bool("warning", true)
+		j.Strings("warning_limits", by.Warnings)
 	}
 	if by.Shadow {
-		d := &by.Would
-		b = strconv.AppendBool(append(b, `,"shadow":true,"would":{"allowed":`...), d.Allowed)
-		b = strconv.AppendInt(append(b, `,"granted":`...), d.Granted, 10)
-		b = strconv.AppendInt(append(b, `,"retry_after_us":`...), ceil(d.RetryAfter, time.Microsecond), 10)
-		b = append(AppendString(append(b, `,"limit":`...), d.Limit), '}')
+		j.Bool("shadow", true)
+		j.Object("would")
+		j.Bool("allowed", by.Would.Allowed)
+		j.Int("granted", by.Would.Granted)
+		j.Int("retry_after_us", Micros(by.Would.RetryAfter))
+		j.String("limit", by.Would.Limit)
+		j.EndObject()
 	}
-	return b
 }
 
 // ForError is the answer of a protocol to an error. Its code is of type C.

@@ -13,49 +13,52 @@ import (
 )
 
 // KindWords are the words of JSON and of policy files for kinds, by value.
-var KindWords = [...]string{weir.KindRolling: "rolling", weir.KindFixed: "fixed", weir.KindFixedFromFirst: "fixed_from_first", weir.KindBucket: "bucket", weir.KindConcurrency: "concurrency"}
+var KindWords = [...]string{
+	weir.KindRolling:        "rolling",
+	weir.KindFixed:          "fixed",
+	weir.KindFixedFromFirst: "fixed_from_first",
+	weir.KindBucket:         "bucket",
+	weir.KindConcurrency:    "concurrency",
+}
 
-// appendLimit appends state i.
-func (a *Answer) appendLimit(b []byte, i int) []byte {
+// writeLimit writes state i.
+func (a *Answer) writeLimit(j *JSON, i int) {
 	s, l := &a.States[i], &a.Compiled.Limits[i]
-	b = AppendString(append(b, `{"name":`...), s.Name)
-	b = append(b, `,"key":{`...)
-	for j, dim := range l.By {
-		if j > 0 {
-			b = append(b, ',')
-		}
-		b = AppendString(b, a.Compiled.Dimensions[dim])
-		b = append(b, ':')
-		b = AppendString(b, a.Key.Value(dim))
+	j.Object("")
+	j.String("name", s.Name)
+	j.Object("key")
+	for _, dim := range l.By {
+		j.Pair(a.Compiled.Dimensions[dim], a.Key.Value(dim))
 	}
-	b = strconv.AppendInt(append(b, `},"max":`...), s.Max, 10)
-	b = strconv.AppendInt(append(b, `,"used":`...), s.Used, 10)
-	b = strconv.AppendInt(append(b, `,"remaining":`...), s.Remaining, 10)
-	b = strconv.AppendInt(append(b, `,"window_ms":`...), ceil(s.Window+s.MaxHold, time.Millisecond), 10)
+	j.EndObject()
+	j.Int("max", s.Max)
+	j.Int("used", s.Used)
+	j.Int("remaining", s.Remaining)
+	j.Int("window_ms", Millis(s.Window+s.MaxHold))
 	if s.MinInterval > 0 {
-		b = strconv.AppendInt(append(b, `,"min_interval_ms":`...), ceil(s.MinInterval, time.Millisecond), 10)
+		j.Int("min_interval_ms", Millis(s.MinInterval))
 	}
-	b = append(append(append(b, `,"kind":"`...), KindWords[l.Kind]...), '"')
+	j.String("kind", KindWords[l.Kind])
 	switch {
 	case l.Kind == weir.KindBucket:
-		b = strconv.AppendInt(append(b, `,"burst":`...), s.Burst, 10)
+		j.Int("burst", s.Burst)
 	case l.Kind == weir.KindConcurrency:
-		b = strconv.AppendInt(append(b, `,"max_hold_ms":`...), Millis(s.MaxHold), 10)
+		j.Int("max_hold_ms", Millis(s.MaxHold))
 	case l.Period != nil:
-		b = append(append(b, `,"period":"`...), l.Period.Period.String()...)
-		b = AppendString(append(b, `","zone":`...), l.Period.Zone.String())
-		if anchor := l.Period.Anchor; anchor > 1 { // missing = 1
-			b = strconv.AppendInt(append(b, `,"anchor":`...), int64(anchor), 10)
+		j.String("period", l.Period.Period.String())
+		j.String("zone", l.Period.Zone.String())
+		if l.Period.Anchor > 1 { // missing = 1
+			j.Int("anchor", int64(l.Period.Anchor))
 		}
 	}
-	b = strconv.AppendInt(append(b, `,"retry_after_ms":`...), ceil(s.RetryAfter, time.Millisecond), 10)
-	b = strconv.AppendInt(append(b, `,"next_ms":`...), ceil(s.NextAfter, time.Millisecond), 10)
-	b = strconv.AppendInt(append(b, `,"reset_after_ms":`...), ceil(s.ResetAfter, time.Millisecond), 10)
+	j.Int("retry_after_ms", Millis(s.RetryAfter))
+	j.Int("next_ms", Millis(s.NextAfter))
+	j.Int("reset_after_ms", Millis(s.ResetAfter))
 	if s.Ahead > 0 {
-		b = strconv.AppendInt(append(b, `,"ahead":`...), s.Ahead, 10)
-		b = strconv.AppendInt(append(b, `,"last_ahead_ms":`...), Millis(s.LastAhead), 10)
+		j.Int("ahead", s.Ahead)
+		j.Int("last_ahead_ms", Millis(s.LastAhead))
 	}
-	return append(b, '}')
+	j.EndObject()
 }
 
 // periodWords are the words of sentences for the present window of a period, for its

@@ -14,8 +14,10 @@ import (
 // Why returns the decision and the next step as one English sentence, such as "10 of 10
 // used in the last 30m for category=errors; room again in 6m52s". Shown formats values that
 // callers chose. If by has a shadow, the sentence is about the decision that is not enforced.
-func (a *Answer) Why(by *Applied) string {
-	b := make([]byte, 0, 128)
+func (a *Answer) Why(by *Applied) string { return string(a.appendWhy(nil, by)) }
+
+// appendWhy appends the sentence of Why.
+func (a *Answer) appendWhy(b []byte, by *Applied) []byte {
 	if by != nil && by.Shadow {
 		would := *a
 		would.Decision = by.Would
@@ -44,7 +46,7 @@ func (a *Answer) Why(by *Applied) string {
 	if a.Decision.Degraded && i >= 0 {
 		b = append(b, "; the store could not decide, a fallback answered"...)
 	}
-	return string(b)
+	return b
 }
 
 // appendShadow appends the words before a decision that is not enforced.

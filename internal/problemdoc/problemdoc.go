@@ -12,20 +12,24 @@ import (
 // Write answers with a problem document of type about:blank. Its title is the status text. detail
 // names the problem and the next step.
 func Write(w http.ResponseWriter, status int, detail string) {
-	b := Append(nil, "about:blank", http.StatusText(status), status, detail)
-	Send(w, status, append(b, "}\n"...))
+	j := new(answer.JSON)
+	j.Object("")
+	WriteMembers(j, "about:blank", http.StatusText(status), status, detail)
+	Send(w, status, j)
 }
 
-// Append appends the members that every problem has, and leaves the object open.
-func Append(b []byte, kind, title string, status int, detail string) []byte {
-	b = answer.AppendString(append(b, `{"type":`...), kind)
-	b = answer.AppendString(append(b, `,"title":`...), title)
-	b = strconv.AppendInt(append(b, `,"status":`...), int64(status), 10)
-	return answer.AppendString(append(b, `,"detail":`...), detail)
+// WriteMembers writes the members that every problem has into an open object.
+func WriteMembers(j *answer.JSON, kind, title string, status int, detail string) {
+	j.String("type", kind)
+	j.String("title", title)
+	j.Int("status", int64(status))
+	j.String("detail", detail)
 }
 
-// Send answers with a document that ends with "}". The answer must not be cached.
-func Send(w http.ResponseWriter, status int, body []byte) {
+// Send closes the object of a document and answers with it. The answer must not be cached.
+func Send(w http.ResponseWriter, status int, document *answer.JSON) {
+	document.EndObject()
+	body := append(document.Text, '\n')
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))

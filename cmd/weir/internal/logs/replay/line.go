@@ -159,48 +159,48 @@ func (l *Line) check() error {
 // AppendJSON appends the line as a trace holds it. Defaults are left out. Parsing
 // the result returns the same line, if its strings are UTF-8.
 func (l *Line) AppendJSON(b []byte) []byte {
-	b = strconv.AppendInt(append(b, `{"at_us":`...), l.At, 10)
-	b = answer.AppendString(append(b, `,"policy":`...), l.Policy)
+	j := answer.JSON{Text: b}
+	j.Object("")
+	j.Int("at_us", l.At)
+	j.String("policy", l.Policy)
 	if len(l.Key) > 0 {
-		b = append(b, `,"key":`...)
-		open := byte('{')
+		j.Object("key")
 		for i := range l.Key {
-			b = answer.AppendString(append(b, open), l.Key[i].Name)
-			b = answer.AppendString(append(b, ':'), l.Key[i].Value)
-			open = ','
+			j.Pair(l.Key[i].Name, l.Key[i].Value)
 		}
-		b = append(b, '}')
+		j.EndObject()
 	}
 	if l.N != defaultUnits(l.Op) || l.Op == engine.Settle {
-		b = strconv.AppendInt(append(b, `,"n":`...), l.N, 10)
+		j.Int("n", l.N)
 	}
 	if l.Op != engine.Attempt {
-		b = answer.AppendString(append(b, `,"op":`...), opNames[l.Op])
+		j.String("op", opNames[l.Op])
 	}
 	switch l.Op {
 	case engine.Count:
-		b = answer.AppendString(append(b, `,"limit":`...), l.Limit)
-		b = strconv.AppendInt(append(b, `,"last_us":`...), l.Last, 10)
+		j.String("limit", l.Limit)
+		j.Int("last_us", l.Last)
 	case engine.Refund:
-		b = strconv.AppendInt(append(b, `,"granted_at_us":`...), l.GrantedAt, 10)
+		j.Int("granted_at_us", l.GrantedAt)
 	case engine.Reset, engine.Block:
 		if l.Limit != "" {
-			b = answer.AppendString(append(b, `,"limit":`...), l.Limit)
+			j.String("limit", l.Limit)
 		}
 	}
 	if l.Op == engine.Block {
-		b = strconv.AppendInt(append(b, `,"for_us":`...), l.For, 10)
+		j.Int("for_us", l.For)
 	}
 	if l.ID != "" {
-		b = answer.AppendString(append(b, `,"id":`...), l.ID)
+		j.String("id", l.ID)
 	}
 	if l.TTL > 0 {
-		b = strconv.AppendInt(append(b, `,"ttl_us":`...), l.TTL, 10)
+		j.Int("ttl_us", l.TTL)
 	}
 	if l.MaxWait > 0 {
-		b = strconv.AppendInt(append(b, `,"max_wait_us":`...), l.MaxWait, 10)
+		j.Int("max_wait_us", l.MaxWait)
 	}
-	return append(b, "}\n"...)
+	j.EndObject()
+	return append(j.Text, '\n')
 }
 
 // parser reads lines. Strings that are equal to those of the line before are not allocated.

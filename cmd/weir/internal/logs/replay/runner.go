@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -287,35 +286,50 @@ type result struct {
 // appendTo appends the answer, a line of JSON. The order of fields is fixed and there
 // is no white space, so equal decisions are equal bytes.
 func (r *result) appendTo(out []byte) []byte {
+	j := answer.JSON{Text: out}
+	j.Object("")
 	if r.problem != "" {
-		return r.appendProblem(out)
+		r.writeProblem(&j)
+	} else {
+		r.writeDecision(&j)
 	}
-	out = strconv.AppendInt(append(out, `{"at_us":`...), r.d.At.UnixMicro(), 10)
-	out = strconv.AppendBool(append(out, `,"allowed":`...), r.d.Allowed)
-	out = strconv.AppendInt(append(out, `,"granted":`...), r.d.Granted, 10)
-	out = strconv.AppendInt(append(out, `,"remaining":`...), r.d.Remaining, 10)
-	out = strconv.AppendInt(append(out, `,"retry_after_us":`...), answer.Micros(r.d.RetryAfter), 10)
-	out = strconv.AppendInt(append(out, `,"reset_after_us":`...), answer.Micros(r.d.ResetAfter), 10)
+	j.EndObject()
+	return append(j.Text, '\n')
+}
+
+func (r *result) writeDecision(j *answer.JSON) {
+	j.Int("at_us", r.d.At.UnixMicro())
+	j.Bool("allowed", r.d.Allowed)
+	j.Int("granted", r.d.Granted)
+	j.Int("remaining", r.d.Remaining)
+	j.Int("retry_after_us", answer.Micros(r.d.RetryAfter))
+	j.Int("reset_after_us", answer.Micros(r.d.ResetAfter))
 	if r.waits {
-		out = strconv.AppendInt(append(out, `,"start_after_us":`...), answer.Micros(r.d.StartAfter), 10)
+		j.Int("start_after_us", answer.Micros(r.d.StartAfter))
 	}
-	out = answer.AppendString(append(out, `,"limit":`...), r.d.Limit)
+	j.String("limit", r.d.Limit)
 	switch r.op {
 	case engine.Count:
-		out = strconv.AppendInt(append(out, `,"count":`...), r.units, 10)
+		j.Int("count", r.units)
 	case engine.Refund, engine.Settle:
-		out = strconv.AppendInt(append(out, `,"refunded":`...), r.units, 10)
+		j.Int("refunded", r.units)
 	case engine.Extend:
-		out = strconv.AppendInt(append(out, `,"added":`...), r.units, 10)
+		j.Int("added", r.units)
 	}
 	if r.lost {
-		out = append(out, `,"no_reservation":true`...)
+		j.Bool("no_reservation", true)
 	}
-	out = r.applied.Append(out)
+	r.applied.WriteMembers(j)
 	if r.d.Replayed {
-		out = append(out, `,"replayed":true`...)
+		j.Bool("replayed", true)
 	}
-	return append(out, "}\n"...)
+}
+
+func (r *result) writeProblem(j *answer.JSON) {
+	if r.hasAt {
+		j.Int("at_us", r.at)
+	}
+	j.String("error", r.problem)
 }
 
 // decided returns the decision before shadow mode.
@@ -324,15 +338,6 @@ func (r *result) decided() *weir.Decision {
 		return &r.applied.Would
 	}
 	return &r.d
-}
-
-func (r *result) appendProblem(out []byte) []byte {
-	out = append(out, '{')
-	if r.hasAt {
-		out = strconv.AppendInt(append(out, `"at_us":`...), r.at, 10)
-		out = append(out, ',')
-	}
-	return append(answer.AppendString(append(out, `"error":`...), r.problem), "}\n"...)
 }
 
 // Summary counts the lines of a replay: Lines = Allowed + Denied + Other + Errors.

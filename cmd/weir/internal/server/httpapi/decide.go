@@ -24,7 +24,9 @@ import (
 func (a *API) serveCall(w http.ResponseWriter, r *http.Request, to *route) {
 	s := scratches.Get().(*scratch)
 	defer s.release()
-	s.Op, s.Via, s.answer = to.op, viaHTTP, s.answer[:0]
+	s.answer = s.answer[:0]
+	s.Op = to.op
+	s.Via = viaHTTP
 	if a.Tracing {
 		s.Via = traced(r, observe.HTTP)
 	}
@@ -49,13 +51,27 @@ func (a *API) serveCall(w http.ResponseWriter, r *http.Request, to *route) {
 
 // answer decides a call and writes the decision to s.answer.
 func (a *API) answer(s *scratch) error {
-	err := a.decide(s)
-	if err == nil {
-		made := answerOf(&s.Request, &s.outcome)
-		made.Waits = s.waits
-		s.answer = append(made.AppendJSON(s.answer, &s.outcome.Applied), '\n')
+	if err := a.decide(s); err != nil {
+		return err
 	}
-	return err
+	j := answer.JSON{Text: s.answer}
+	j.Object("")
+	s.writeDecision(&j)
+	s.endAnswer(&j)
+	return nil
+}
+
+// writeDecision writes the decision of s.
+func (s *scratch) writeDecision(j *answer.JSON) {
+	made := answerOf(&s.Request, &s.outcome)
+	made.Waits = s.waits
+	made.WriteMembers(j, &s.outcome.Applied)
+}
+
+// endAnswer closes the object of an answer and keeps it in s.answer, as a line.
+func (s *scratch) endAnswer(j *answer.JSON) {
+	j.EndObject()
+	s.answer = append(j.Text, '\n')
 }
 
 // decide makes a call by its policy; s.outcome holds the decision. A client that has
@@ -106,7 +122,10 @@ func (a *API) block(s *scratch) error {
 var background = context.Background()
 
 // How requests come in without tracing.
-var viaHTTP, viaGate = &calls.Via{Protocol: observe.HTTP}, &calls.Via{Protocol: observe.Gate}
+var (
+	viaHTTP = &calls.Via{Protocol: observe.HTTP}
+	viaGate = &calls.Via{Protocol: observe.Gate}
+)
 
 // traced returns how a request came in, with its trace.
 func traced(r *http.Request, from observe.Protocol) *calls.Via {
@@ -115,8 +134,16 @@ func traced(r *http.Request, from observe.Protocol) *calls.Via {
 
 // answerOf returns the decision of a request with the state of its limits.
 func answerOf(r *enforce.Request, o *enforce.Outcome) answer.Answer {
-	return answer.Answer{Compiled: o.Limiter.Compiled(), Key: r.Key, Op: r.Op, N: r.N, Decision: o.Decision,
-		States: r.States, Units: o.Units, Blocked: o.Applied.Blocked}
+	return answer.Answer{
+		Compiled: o.Limiter.Compiled(),
+		Key:      r.Key,
+		Op:       r.Op,
+		N:        r.N,
+		Decision: o.Decision,
+		States:   r.States,
+		Units:    o.Units,
+		Blocked:  o.Applied.Blocked,
+	}
 }
 
 // refund is the answer to POST /v1/refund.
@@ -146,35 +173,46 @@ func (a *API) count(s *scratch) error {
 	if err != nil {
 		return err
 	}
-	key := map[string]string{}
-	for _, i := range limit.By {
-		key[s.to.Dimensions()[i]] = s.Key.Value(i)
+	made := count{
+		Count:  n,
+		LastMS: s.last,
+		Policy: s.to.Name,
+		Limit:  limit.Name,
+		Key:    map[string]string{},
 	}
-	s.answer = marshal(count{n, s.last, s.to.Name, limit.Name, key})
+	for _, i := range limit.By {
+		made.Key[s.to.Dimensions()[i]] = s.Key.Value(i)
+	}
+	s.answer = marshal(made)
 	return nil
 }
 
 // reserve answers as a check does and, after a grant, with the name of the reservation,
 // its expiry and, with a concurrency limit, the end of its hold. One of 0 units is a peek.
 func (a *API) reserve(s *scratch) error {
-	if err := a.answer(s); err != nil || !s.outcome.Decision.Allowed || s.N == 0 {
+	if err := a.decide(s); err != nil {
 		return err
 	}
-	x := reserve.Opened(s.to, s.lines, s.key, &s.Request, &s.outcome)
-	b := s.answer[:len(s.answer)-len("}\n")]
-	b = answer.AppendString(append(b, `,"reservation":`...), x.Name)
-	b = answer.AppendInstant(append(b, `,"expires_at":"`...), x.Expires)
-	if !x.HeldUntil.IsZero() {
-		b = answer.AppendInstant(append(b, `","held_until":"`...), x.HeldUntil)
+	j := answer.JSON{Text: s.answer}
+	j.Object("")
+	s.writeDecision(&j)
+	if s.outcome.Decision.Allowed && s.N > 0 {
+		opened := reserve.Opened(s.to, s.lines, s.key, &s.Request, &s.outcome)
+		j.String("reservation", opened.Name)
+		j.Instant("expires_at", opened.Expires)
+		if !opened.HeldUntil.IsZero() {
+			j.Instant("held_until", opened.HeldUntil)
+		}
 	}
-	s.answer = append(b, "\"}\n"...)
+	s.endAnswer(&j)
 	return nil
 }
 
 // settle settles a reservation with "actual"; without it /v1/settle settles all units that
 // were reserved, and /v1/release 0.
 func (a *API) settle(s *scratch) error {
-	done, err := reserve.Settle(background, a.finder(), s.Via.(*calls.Via), s.reservation, s.actual)
+	via := s.Via.(*calls.Via)
+	done, err := reserve.Settle(background, a.finder(), via, s.reservation, s.actual)
 	s.answer = marshal(done)
 	return err
 }
@@ -188,15 +226,17 @@ type extension struct {
 	HeldUntil   string `json:"held_until,omitempty" jsonschema:"the hold ends then unless it is extended again; missing without a concurrency limit"`
 }
 
-// extend renews a reservation. If its further units are denied, the answer is that of a check, with
-// the status 429, because nothing was renewed.
+// extend renews a reservation. If its further units are denied, the answer is that of a check,
+// with the status 429, because nothing was renewed.
 func (a *API) extend(s *scratch) error {
-	x, err := reserve.Extend(background, a.finder(), s.Via.(*calls.Via), s.reservation, s.N, s.Before)
+	via := s.Via.(*calls.Via)
+	x, err := reserve.Extend(background, a.finder(), via, s.reservation, s.N, s.Before)
 	if err != nil {
 		return err
 	}
-	if s.outcome = x.Outcome; !x.Outcome.Allowed {
+	if !x.Outcome.Allowed {
 		s.denied = true
+		s.outcome = x.Outcome
 		made := answerOf(&x.Request, &x.Outcome)
 		s.answer = append(made.AppendJSON(s.answer, &x.Outcome.Applied), '\n')
 		return nil
@@ -219,40 +259,49 @@ func (a *API) checks(s *scratch) error {
 	items := make([]enforce.Item, len(s.batch))
 	for i := range s.batch {
 		items[i] = a.itemOf(&s.batch[i])
-		items[i].Op, items[i].Via = s.Op, s.Via
+		items[i].Op = s.Op
+		items[i].Via = s.Via
 	}
 	if s.together {
-		for i := range s.batch {
-			if s.batch[i].waits {
-				return calls.BadInput("checks[%d]: %s is for a check that is decided by itself; leave it out, or \"together\"", i, waitName)
-			}
-		}
-		err := enforce.DecideTogether(background, items)
-		if wrong := new(engine.CallError); errors.As(err, &wrong) {
-			return fmt.Errorf("checks[%d]: %w", wrong.Call, wrong.Err)
-		}
-		if err != nil {
+		if err := decideTogether(s.batch, items); err != nil {
 			return err
 		}
 	} else {
 		enforce.DecideAll(background, items)
 	}
-	out := append(s.answer, `{"checks":[`...)
+	j := answer.JSON{Text: s.answer}
+	j.Object("")
+	j.Array("checks")
 	for i := range items {
-		if i > 0 {
-			out = append(out, ',')
+		item := &items[i]
+		j.Object("")
+		if item.Err != nil {
+			a.writeProblem(&j, i, item.Err)
+		} else {
+			made := answerOf(&item.Request, &item.Outcome)
+			made.Waits = s.batch[i].waits
+			made.WriteMembers(&j, &item.Outcome.Applied)
 		}
-		it := &items[i]
-		if it.Err != nil {
-			out = a.appendProblem(out, i, it.Err)
-			continue
-		}
-		made := answerOf(&it.Request, &it.Outcome)
-		made.Waits = s.batch[i].waits
-		out = made.AppendJSON(out, &it.Outcome.Applied)
+		j.EndObject()
 	}
-	s.answer = append(out, "]}\n"...)
+	j.EndArray()
+	s.endAnswer(&j)
 	return nil
+}
+
+// decideTogether decides the checks of a batch as one attempt. An error names the check.
+func decideTogether(batch []call, items []enforce.Item) error {
+	for i := range batch {
+		if batch[i].waits {
+			return calls.BadInput(`checks[%d]: %s is for a check that is decided by itself; `+
+				`leave it out, or "together"`, i, waitName)
+		}
+	}
+	err := enforce.DecideTogether(background, items)
+	if wrong := new(engine.CallError); errors.As(err, &wrong) {
+		return fmt.Errorf("checks[%d]: %w", wrong.Call, wrong.Err)
+	}
+	return err
 }
 
 // itemOf returns the item of a check, or one with the error of its input.
@@ -276,14 +325,12 @@ func (a *API) itemOf(c *call) enforce.Item {
 	return enforce.Item{Rule: to, Request: c.Request}
 }
 
-// appendProblem appends the answer of a check that got no decision: its index, and the
+// writeProblem writes the answer of a check that got no decision: its index, and the
 // members of a problem document.
-func (a *API) appendProblem(out []byte, index int, err error) []byte {
+func (a *API) writeProblem(j *answer.JSON, index int, err error) {
 	f := calls.Fail(err, &a.BadRequests, a.Errors)
-	out = strconv.AppendInt(append(out, `{"index":`...), int64(index), 10)
-	out = answer.AppendString(append(out, `,"type":"about:blank","title":`...), http.StatusText(f.Status))
-	out = strconv.AppendInt(append(out, `,"status":`...), int64(f.Status), 10)
-	return append(answer.AppendString(append(out, `,"detail":`...), f.Text), '}')
+	j.Int("index", int64(index))
+	problemdoc.WriteMembers(j, "about:blank", http.StatusText(f.Status), f.Status, f.Text)
 }
 
 // reject answers a request that got no decision with a problem document.
