@@ -312,10 +312,7 @@ func TestRolesOfPaths(t *testing.T) {
 		"/v1/keys/search": operators, "/metrics": operators, "/v1/top": operators, "/v1/later": operators, "/gate/search": gates, "/gate/": gates,
 		"/v1/check": decisions, "/v1/count": decisions, "/livez": probes,
 	} {
-		to := byPath[path]
-		if to == nil {
-			to = namedRoute(path)
-		}
+		to := routeOf(path)
 		if to.role != want {
 			t.Errorf("%s has the role %d, want %d", path, to.role, want)
 		}

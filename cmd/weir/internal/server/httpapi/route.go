@@ -21,12 +21,15 @@ import (
 type route struct {
 	path    string   // with {policy} at its end, the rest of the path is a name
 	methods []string // nil = any
-	role    role
-	serve   func(*API, http.ResponseWriter, *http.Request)
-	decide  func(*API, *scratch) error // instead of serve, for a parsed body
-	summary string                     // for openapi.json
-	takes   member                     // members of the body; 0 = it has none
-	op      engine.Op                  // the op of the request
+	role    role     // the callers
+	summary string   // for openapi.json
+
+	// Either of the two answers a request. A call of decisions has a parsed body.
+	serve  func(*API, http.ResponseWriter, *http.Request)
+	decide func(*API, *scratch) error
+
+	takes member    // with decide: members of the body; 0 = it has none
+	op    engine.Op // with decide: the operation
 }
 
 var (
@@ -35,33 +38,117 @@ var (
 	remove = []string{http.MethodDelete}
 )
 
-// routes lists the paths. The role selects the callers; the 404 text, the 405 text and
-// openapi.json follow from the table.
+// routes lists the paths. The 404 text, the 405 text and openapi.json follow from the table.
 var routes = []route{
-	{"/v1/check", post, decisions, nil, (*API).answer, "decides an attempt and charges it", checkMembers, engine.Attempt},
-	{"/v1/checks", post, decisions, nil, (*API).checks, "decides a batch of attempts in their order and charges each that is granted", batchMembers, engine.Attempt},
-	{"/v1/peek", post, decisions, nil, (*API).answer, "decides an attempt and changes nothing", peekMembers, engine.Peek},
-	{"/v1/count", post, decisions, nil, (*API).count, "counts the units of the last milliseconds in a rolling limit and changes nothing", countMembers, engine.Count},
-	{"/v1/record", post, decisions, nil, (*API).answer, "adds units without a decision", recordMembers, engine.Record},
-	{"/v1/refund", post, decisions, nil, (*API).refund, "takes units of a grant back", refundMembers, engine.Refund},
-	{"/v1/reserve", post, decisions, nil, (*API).reserve, "decides an attempt whose units are settled later", reserveMembers, engine.Attempt},
-	{"/v1/settle", post, decisions, nil, (*API).settle, "settles a reservation with the units that were used, by default all", settleMembers, 0},
-	{"/v1/release", post, decisions, nil, (*API).settle, "settles a reservation with 0 units", releaseMembers, 0},
-	{"/v1/extend", post, decisions, nil, (*API).extend, "renews the life and the hold of a reservation, and takes further units, all or none", extendMembers, 0},
-	{"/v1/block", post, operators, nil, (*API).block, "blocks a key for a time, in the limits that count by every dimension or in those that limits names; 0 ends blocks", blockMembers, engine.Block},
-	{"/v1/keys/{policy}", remove, operators, nil, (*API).reset, "drops the histories of a key in the limits that count by every dimension, or in those that limit names", 0, engine.Reset},
-	{"/gate/{policy}", nil, gates, (*API).serveGate, nil, "decides an attempt for a proxy and charges it", 0, 0},
-	{"/v1/reload", post, operators, (*API).serveReload, nil, "reads the policy file again", 0, 0},
-	{"/v1/policies", get, decisions, (*API).servePolicies, nil, "lists the policies in force", 0, 0},
-	{"/v1/top", get, operators, (*API).serveTop, nil, "lists the keys that are denied most", 0, 0},
-	{"/openapi.json", get, decisions, (*API).serveOpenAPI, nil, "returns this document", 0, 0},
-	{"/livez", get, probes, (*API).serveLive, nil, "reports that the process answers", 0, 0},
-	{"/readyz", get, probes, (*API).serveReady, nil, "reports whether the server takes requests", 0, 0},
-	{"/metrics", get, operators, (*API).serveMetrics, nil, "returns metrics in the text format of Prometheus", 0, 0},
+	{
+		path: "/v1/check", methods: post, role: decisions,
+		decide: (*API).answer, takes: checkMembers, op: engine.Attempt,
+		summary: "decides an attempt and charges it",
+	},
+	{
+		path: "/v1/checks", methods: post, role: decisions,
+		decide: (*API).checks, takes: batchMembers, op: engine.Attempt,
+		summary: "decides a batch of attempts in their order and charges each that is granted",
+	},
+	{
+		path: "/v1/peek", methods: post, role: decisions,
+		decide: (*API).answer, takes: peekMembers, op: engine.Peek,
+		summary: "decides an attempt and changes nothing",
+	},
+	{
+		path: "/v1/count", methods: post, role: decisions,
+		decide: (*API).count, takes: countMembers, op: engine.Count,
+		summary: "counts the units of the last milliseconds in a rolling limit and " +
+			"changes nothing",
+	},
+	{
+		path: "/v1/record", methods: post, role: decisions,
+		decide: (*API).answer, takes: recordMembers, op: engine.Record,
+		summary: "adds units without a decision",
+	},
+	{
+		path: "/v1/refund", methods: post, role: decisions,
+		decide: (*API).refund, takes: refundMembers, op: engine.Refund,
+		summary: "takes units of a grant back",
+	},
+	{
+		path: "/v1/reserve", methods: post, role: decisions,
+		decide: (*API).reserve, takes: reserveMembers, op: engine.Attempt,
+		summary: "decides an attempt whose units are settled later",
+	},
+	{
+		path: "/v1/settle", methods: post, role: decisions,
+		decide: (*API).settle, takes: settleMembers,
+		summary: "settles a reservation with the units that were used, by default all",
+	},
+	{
+		path: "/v1/release", methods: post, role: decisions,
+		decide: (*API).settle, takes: releaseMembers,
+		summary: "settles a reservation with 0 units",
+	},
+	{
+		path: "/v1/extend", methods: post, role: decisions,
+		decide: (*API).extend, takes: extendMembers,
+		summary: "renews the life and the hold of a reservation, and takes further units, " +
+			"all or none",
+	},
+	{
+		path: "/v1/block", methods: post, role: operators,
+		decide: (*API).block, takes: blockMembers, op: engine.Block,
+		summary: "blocks a key for a time, in the limits that count by every dimension or " +
+			"in those that limits names; 0 ends blocks",
+	},
+	{
+		path: "/v1/keys/{policy}", methods: remove, role: operators,
+		decide: (*API).reset, op: engine.Reset,
+		summary: "drops the histories of a key in the limits that count by every " +
+			"dimension, or in those that limit names",
+	},
+	{
+		path: "/gate/{policy}", role: gates,
+		serve:   (*API).serveGate,
+		summary: "decides an attempt for a proxy and charges it",
+	},
+	{
+		path: "/v1/reload", methods: post, role: operators,
+		serve:   (*API).serveReload,
+		summary: "reads the policy file again",
+	},
+	{
+		path: "/v1/policies", methods: get, role: decisions,
+		serve:   (*API).servePolicies,
+		summary: "lists the policies in force",
+	},
+	{
+		path: "/v1/top", methods: get, role: operators,
+		serve:   (*API).serveTop,
+		summary: "lists the keys that are denied most",
+	},
+	{
+		path: "/openapi.json", methods: get, role: decisions,
+		serve:   (*API).serveOpenAPI,
+		summary: "returns this document",
+	},
+	{
+		path: "/livez", methods: get, role: probes,
+		serve:   (*API).serveLive,
+		summary: "reports that the process answers",
+	},
+	{
+		path: "/readyz", methods: get, role: probes,
+		serve:   (*API).serveReady,
+		summary: "reports whether the server takes requests",
+	},
+	{
+		path: "/metrics", methods: get, role: operators,
+		serve:   (*API).serveMetrics,
+		summary: "returns metrics in the text format of Prometheus",
+	},
 }
 
-// Paths with the name of a policy at their end.
+// Paths that are compared elsewhere, and the end of those with the name of a policy.
 const (
+	readyPath  = "/readyz"
 	resetPath  = "/v1/keys/"
 	gatePath   = "/gate/"
 	policyName = "{policy}"
@@ -69,41 +156,58 @@ const (
 
 var (
 	byPath  = map[string]*route{}
-	byStart []*route // those with a name at the end
+	byStart []*route // the routes with a name at the end
 	unknown = &route{role: operators}
 	byWord  = map[string]string{} // paths by their last word, such as check, for suggestions
-	listed  string                // all routes, for the answer 404
+	listed  = listRoutes()        // for the answer 404
 )
 
 func init() {
-	method := ""
-	var all []string
 	for i := range routes {
 		to := &routes[i]
-		if strings.HasSuffix(to.path, policyName) {
+		if to.hasName() {
 			byStart = append(byStart, to)
 		} else {
 			byPath[to.path] = to
 		}
-		byWord[path.Base(strings.TrimSuffix(to.path, policyName))] = to.path
-		by, shown := "ANY", to.path
-		if len(to.methods) > 0 {
-			by = to.methods[0]
-		}
-		if by != method {
-			shown = by + " " + shown
-			method = by
-		}
-		all = append(all, shown)
+		byWord[path.Base(to.start())] = to.path
 	}
-	listed = strings.Join(all, ", ")
 }
 
-// namedRoute returns the route of a path with a name at its end. An unknown path has no handler,
-// and the role of operators: so a caller without rights does not learn which paths exist.
-func namedRoute(path string) *route {
+// hasName reports whether the path ends with the name of a policy.
+func (to *route) hasName() bool { return strings.HasSuffix(to.path, policyName) }
+
+// start returns the path without the name at its end.
+func (to *route) start() string { return strings.TrimSuffix(to.path, policyName) }
+
+// listRoutes returns the paths as "POST /v1/check, /v1/checks, …, GET /livez, …": a method
+// stands before the first of the paths that follow each other and take it.
+func listRoutes() string {
+	var shown []string
+	last := ""
+	for _, to := range routes {
+		method := "ANY"
+		if len(to.methods) > 0 {
+			method = to.methods[0]
+		}
+		text := to.path
+		if method != last {
+			text = method + " " + text
+		}
+		shown = append(shown, text)
+		last = method
+	}
+	return strings.Join(shown, ", ")
+}
+
+// routeOf returns the route of a path. An unknown path has no handler, and the role of
+// operators: so a caller without rights does not learn which paths exist.
+func routeOf(path string) *route {
+	if to := byPath[path]; to != nil {
+		return to
+	}
 	for _, to := range byStart {
-		if strings.HasPrefix(path, strings.TrimSuffix(to.path, policyName)) {
+		if strings.HasPrefix(path, to.start()) {
 			return to
 		}
 	}
@@ -125,75 +229,137 @@ type Endpoint struct {
 // path. http.ServeMux is no alternative: it answers unknown paths with plain text, and
 // redirects.
 func (on *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a := on.API
-	if a.Draining.Load() {
+	if on.API.Draining.Load() {
 		w.Header()["Connection"] = closes
 	}
-	to := byPath[r.URL.Path]
-	if to == nil {
-		to = namedRoute(r.URL.Path)
-	}
+	to := routeOf(r.URL.Path)
 	if to.takes == 0 {
 		stopReading(w, r)
 	}
 	conn, _ := r.Context().Value(connKey{}).(*listen.Conn)
-	granted := a.accessOf(r, conn, to.role, on)
-	if to.role == gates && !on.Admin && granted == open {
-		if !conn.Admit() {
-			a.refuseConnection(w)
-			return
-		}
-		a.serveGate(w, r)
+	x := exchange{API: on.API, on: on, to: to, conn: conn, w: w, r: r}
+	x.access = x.accessOf(r, conn, to.role, on)
+	if to.role == gates && !on.Admin && x.access == open {
+		x.openGate()
 		return
 	}
 	strict(w.Header())
-	switch {
-	case granted == closed:
-		a.unauthorized(w, r, to.role)
-		return
-	case to.role == probes:
-		// The connection of a stranger would occupy a slot.
-		if on.Private && !conn.Admitted() && a.mainAccessOf(r, conn, on) == closed {
-			w.Header()["Connection"] = closes
-		}
-	case granted == misled:
-		refuse(w, r, http.StatusForbidden, "the Host field names "+answer.Shown(r.Host)+
-			", and a page of that site may not call this; use localhost, an IP address, or a name that weir serve was given by --host NAME, or require a token by --token-file FILE")
-		return
-	case !conn.Admit():
-		a.refuseConnection(w)
-		return
+	if x.authenticate() && x.admit() && x.find() && x.allow() {
+		x.serve()
 	}
-	serve := to.serve
-	switch {
-	case to == unknown:
-		a.notFound(w, r)
-		return
-	case to.role == operators && !on.Admin && !on.Shared, to.role != operators && to.role != probes && on.Admin:
-		a.notHere(w, r, on)
-		return
-	case to.path == "/readyz" && a.mainAccessOf(r, conn, on) != open:
-		serve = (*API).serveReadyBriefly
-	}
-	if !slices.Contains(to.methods, r.Method) {
-		a.wrongMethod(w, r, to)
-		return
-	}
-	if err := a.origins.Check(r); err != nil {
-		refuse(w, r, http.StatusForbidden, "a page of another site may not call this; call it from your own server")
-		return
-	}
-	if to.decide != nil {
-		a.serveCall(w, r, to)
-		return
-	}
-	serve(a, w, r)
 }
+
+// exchange is a request on its way through the checks before its handler. Each check reports
+// whether the request passes; otherwise it has answered.
+type exchange struct {
+	*API
+	on     *Endpoint
+	to     *route
+	conn   *listen.Conn // nil = unknown
+	access access
+	w      http.ResponseWriter
+	r      *http.Request
+}
+
+// openGate serves a call of a gate that is open to the caller. It takes any method and origin,
+// since a proxy may forward those of its client.
+func (x *exchange) openGate() {
+	if !x.conn.Admit() {
+		x.refuseConnection(x.w)
+		return
+	}
+	x.serveGate(x.w, x.r)
+}
+
+// authenticate rejects a request without the secret or certificate of its role, and one that a
+// page in a browser may have sent under a name of its own site.
+func (x *exchange) authenticate() bool {
+	switch x.access {
+	case closed:
+		x.unauthorized(x.w, x.r, x.to.role)
+		return false
+	case misled:
+		refuse(x.w, x.r, http.StatusForbidden, "the Host field names "+answer.Shown(x.r.Host)+
+			", and a page of that site may not call this; use localhost, an IP address, "+
+			"or a name that weir serve was given by --host NAME, "+
+			"or require a token by --token-file FILE")
+		return false
+	}
+	return true
+}
+
+// admit takes a slot for the connection. A probe needs none: the connection of a stranger would
+// occupy it, and is closed after the answer.
+func (x *exchange) admit() bool {
+	if x.to.role == probes {
+		if x.on.Private && !x.conn.Admitted() && x.mainAccess() == closed {
+			x.w.Header()["Connection"] = closes
+		}
+		return true
+	}
+	if !x.conn.Admit() {
+		x.refuseConnection(x.w)
+		return false
+	}
+	return true
+}
+
+// find rejects a request for an unknown path, or for one of another listener.
+func (x *exchange) find() bool {
+	elsewhere := x.on.Admin // where decisions and gates are served
+	switch x.to.role {
+	case operators:
+		elsewhere = !x.on.Admin && !x.on.Shared
+	case probes:
+		elsewhere = false
+	}
+	switch {
+	case x.to == unknown:
+		x.notFound(x.w, x.r)
+		return false
+	case elsewhere:
+		x.notHere(x.w, x.r, x.on)
+		return false
+	}
+	return true
+}
+
+// allow rejects a request by a method that the path does not take, or from a page of another
+// site.
+func (x *exchange) allow() bool {
+	if !slices.Contains(x.to.methods, x.r.Method) {
+		x.wrongMethod(x.w, x.r, x.to)
+		return false
+	}
+	if err := x.origins.Check(x.r); err != nil {
+		refuse(x.w, x.r, http.StatusForbidden,
+			"a page of another site may not call this; call it from your own server")
+		return false
+	}
+	return true
+}
+
+// serve calls the handler of the path.
+func (x *exchange) serve() {
+	switch {
+	case x.to.decide != nil:
+		x.serveCall(x.w, x.r, x.to)
+	case x.to.path == readyPath && x.mainAccess() != open:
+		x.serveReadyBriefly(x.w)
+	default:
+		x.to.serve(x.API, x.w, x.r)
+	}
+}
+
+// mainAccess authenticates the request for the main calls of its listener.
+func (x *exchange) mainAccess() access { return x.mainAccessOf(x.r, x.conn, x.on) }
 
 // strict forbids a browser to guess, keep, run or frame an answer. A gate's 204 has
 // nothing to guess, run or frame, and is the most frequent answer.
 func strict(h http.Header) {
-	h["X-Content-Type-Options"], h["Cache-Control"], h["Content-Security-Policy"] = noSniff, noStore, noContent
+	h["X-Content-Type-Options"] = noSniff
+	h["Cache-Control"] = noStore
+	h["Content-Security-Policy"] = noContent
 }
 
 // refuse answers a request that no handler reads.
@@ -205,17 +371,19 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
 // notFound answers a request for an unknown path.
 func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
 	next := "POST /v1/check decides an attempt, and GET /readyz reports the health."
-	switch meant := meantPath(r.URL.Path); {
+	meant := meantPath(r.URL.Path)
+	switch {
 	case path.Base(r.URL.Path) == "reset":
 		next = "DELETE " + resetPath + policyName + "?dimension=value resets a key."
 	case meant != "":
 		next = "did you mean " + meant + "?"
 	}
-	refuse(w, r, http.StatusNotFound, "there is no "+answer.Shown(r.URL.Path)+"; "+next+" There are "+listed)
+	detail := "there is no " + answer.Shown(r.URL.Path) + "; " + next + " There are " + listed
+	refuse(w, r, http.StatusNotFound, detail)
 }
 
-// meantPath returns the path that an unknown one probably means, or "". It compares the words of
-// the paths: what all paths share makes none of them alike.
+// meantPath returns the path that an unknown one probably means, or "". It compares the words
+// between the slashes: whole paths are alike by the start that they share.
 func meantPath(unknown string) string {
 	known := slices.Sorted(maps.Keys(byWord))
 	for word := range strings.SplitSeq(unknown[:min(len(unknown), 256)], "/") {
@@ -233,7 +401,8 @@ func (a *API) notHere(w http.ResponseWriter, r *http.Request, on *Endpoint) {
 	if on.Admin {
 		elsewhere = "decisions and gates are answered by the listener of --listen"
 	}
-	refuse(w, r, http.StatusNotFound, answer.Shown(r.URL.Path)+" is not answered here; "+elsewhere)
+	detail := answer.Shown(r.URL.Path) + " is not answered here; " + elsewhere
+	refuse(w, r, http.StatusNotFound, detail)
 }
 
 // wrongMethod answers a request by a method that the path does not take.
@@ -341,14 +510,17 @@ func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, as role) {
 	a.Unauthorized.Add(1)
 	w.Header()["Connection"] = closes
 	w.Header()["Www-Authenticate"] = challenge
-	reason := "the bearer token is missing or wrong; send Authorization: Bearer TOKEN, with the token of this listener"
+	reason := "the bearer token is missing or wrong; " +
+		"send Authorization: Bearer TOKEN, with the token of this listener"
 	switch {
 	case as == gates:
-		reason = "the gate secret is missing or wrong; send " + GateHeader + ", with the secret of --gate-secret-file"
+		reason = "the gate secret is missing or wrong; " +
+			"send " + GateHeader + ", with the secret of --gate-secret-file"
 		a.logGate("authentication required: the header field " + GateHeader + " is missing or wrong")
 	case a.GatesOnly && (as != operators || a.Auth.Admin == nil):
 		reason = "weir serve has a --gate-secret-file and no token, so only gates are open; " +
-			"a --token-file, and for operators an --admin-token-file or --admin-listen, opens other calls with a token, --insecure-listen without"
+			"a --token-file, and for operators an --admin-token-file or --admin-listen, " +
+			"opens other calls with a token, --insecure-listen without"
 	}
 	refuse(w, r, http.StatusUnauthorized, "authentication required: "+reason)
 }
@@ -368,8 +540,11 @@ func WithConn(ctx context.Context, c net.Conn) context.Context {
 }
 
 // errNoSlot rejects an authenticated request if its connection got no slot.
-var errNoSlot error = &calls.Problem{Err: calls.ErrBusy,
-	Detail: "no decision: too many open connections; nothing was charged, try again in a second, or raise --max-connections"}
+var errNoSlot error = &calls.Problem{
+	Err: calls.ErrBusy,
+	Detail: "no decision: too many open connections; nothing was charged, " +
+		"try again in a second, or raise --max-connections",
+}
 
 // refuseConnection answers with errNoSlot and closes the connection.
 func (a *API) refuseConnection(w http.ResponseWriter) {

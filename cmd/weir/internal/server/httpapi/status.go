@@ -190,7 +190,7 @@ func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
 
 // serveReadyBriefly reports only whether the server is ready: probes of a platform have
 // no token.
-func (a *API) serveReadyBriefly(w http.ResponseWriter, _ *http.Request) {
+func (a *API) serveReadyBriefly(w http.ResponseWriter) {
 	ready := a.Status().Ready
 	writeReady(w, ready, fmt.Appendf(nil, "{\"ready\":%t}\n", ready))
 }
