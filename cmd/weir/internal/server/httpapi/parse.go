@@ -27,20 +27,21 @@ import (
 // answer. States of decisions point into it, so nothing of it may be kept.
 type scratch struct {
 	call
-	to *enforce.Rule // that the call names; nil for a settlement and a batch
+	to *enforce.Rule // the policy of the call; nil for a settlement and a batch
 
 	batch    []call // the checks of /v1/checks
 	together bool   // the batch is charged all or none
 
-	json        strictjson.Reader
-	into        *call // that is read
-	takes, seen member
+	json  strictjson.Reader
+	into  *call  // the call whose members are being read: the body's, or one of batch
+	takes member // the members that it may have
+	seen  member // the members that it had so far
 
 	outcome enforce.Outcome
 	states  [engine.MaxLimits]weir.LimitState
 	body    []byte // the body of the request
-	answer  []byte
-	denied  bool // the answer is a denial with the status 429
+	answer  []byte // the answer, a line of JSON
+	denied  bool   // the answer is a denial with the status 429
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -49,11 +50,18 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 // next body may be short and slow.
 func (s *scratch) release() {
 	if cap(s.body) > 2*shortBody || cap(s.answer) > 4*shortBody {
-		s.body, s.answer, s.json = nil, nil, strictjson.Reader{}
+		s.body = nil
+		s.answer = nil
+		s.json = strictjson.Reader{}
 	}
 	clear(s.key)
-	s.call, s.into, s.to, s.outcome = call{key: s.key[:0]}, nil, nil, enforce.Outcome{}
-	s.batch, s.together, s.denied = nil, false, false
+	s.call = call{key: s.key[:0]}
+	s.to = nil
+	s.batch = nil
+	s.together = false
+	s.into = nil
+	s.outcome = enforce.Outcome{}
+	s.denied = false
 	scratches.Put(s)
 }
 
@@ -62,25 +70,36 @@ const listPolicies = "GET /v1/policies lists the policies"
 
 // parse reads a request into s and finds its policy and target. Its body may hold the members
 // takes; without any, it has none, and its URL names the policy and the key.
-func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes member) (err error) {
+func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes member) error {
 	if takes == 0 {
 		if r.ContentLength != 0 {
 			stopReading(w, r)
-			return calls.BadInput("body: a reset takes none; the key stands in the query: DELETE %sPOLICY?dimension=value", resetPath)
+			return calls.BadInput("body: a reset takes none; "+
+				"the key stands in the query: DELETE %sPOLICY?dimension=value", resetPath)
 		}
 		return a.parseReset(r, s)
 	}
 	s.body = s.body[:0]
-	if err = a.readBody(r, s, shortBody); err != nil {
+	if err := a.readBody(r, s, shortBody); err != nil {
 		stopReading(w, r)
 		return err
 	}
 	if takes == batchMembers && r.Header[idempotencyField] != nil {
-		return calls.BadInput(`the header field %s cannot name several operations; give each check an "id"`, idempotencyField)
+		return calls.BadInput(`the header field %s cannot name several operations; `+
+			`give each check an "id"`, idempotencyField)
 	}
-	if err = s.read(takes); err != nil || takes&policyMember == 0 {
+	if err := s.read(takes); err != nil {
 		return err
 	}
+	if takes&policyMember == 0 { // a batch finds the policies of its checks later
+		return nil
+	}
+	return a.findTarget(r.Header, s, takes)
+}
+
+// findTarget finds the policy and the target of a call that was read, and completes the
+// settings that depend on them.
+func (a *API) findTarget(h http.Header, s *scratch, takes member) (err error) {
 	if s.to, err = a.ruleOf(&s.call, weir.ErrInput); err != nil {
 		return err
 	}
@@ -91,14 +110,18 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 	if s.Target, err = s.to.Target(s.key); err != nil {
 		return err
 	}
-	if takes&idMember != 0 && r.Header[idempotencyField] != nil {
-		s.ID, err = idempotencyKey(r.Header, s.ID)
+	if takes&idMember != 0 && h[idempotencyField] != nil {
+		if s.ID, err = idempotencyKey(h, s.ID); err != nil {
+			return err
+		}
 	}
-	if err == nil && takes&ttlMember != 0 {
+	if takes&ttlMember != 0 {
 		s.Reserve = true
-		s.TTL, err = reserve.TTL(s.to, &s.Target, s.ttl, `"ttl_ms"`)
+		if s.TTL, err = reserve.TTL(s.to, &s.Target, s.ttl, `"ttl_ms"`); err != nil {
+			return err
+		}
 	}
-	if err == nil && s.waits {
+	if s.waits {
 		s.MaxWait, err = calls.MaxWait(s.to, s.wait, waitName)
 	}
 	return err
@@ -130,12 +153,12 @@ const (
 	longBodies = 256
 )
 
-var errLongBody = calls.BadInput("the body is longer than 64 KiB; a call fits in far less, and checks can be sent in several batches")
+var errLongBody = calls.BadInput("the body is longer than 64 KiB; a call fits in far less, " +
+	"and checks can be sent in several batches")
 
-// readBody reads the body of r behind s.body, up to most bytes, which is shortBody for a
-// caller. The buffer grows with the received bytes, and beyond shortBody only with a place in
-// Bodies, so half-sent bodies take little memory together. The read timeout of the server is
-// the deadline.
+// readBody appends the body of r to s.body. Callers pass shortBody as most: beyond so many bytes
+// readBody calls itself with a place in Bodies. The buffer grows with the received bytes, so
+// half-sent bodies take little memory together. The read timeout of the server is the deadline.
 func (a *API) readBody(r *http.Request, s *scratch, most int) error {
 	if r.ContentLength > MaxBody {
 		return errLongBody
@@ -152,7 +175,8 @@ func (a *API) readBody(r *http.Request, s *scratch, most int) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return calls.BadInput("the body could not be read to its end; send all of Content-Length, and in time")
+			return calls.BadInput("the body could not be read to its end; " +
+				"send all of Content-Length, and in time")
 		}
 	}
 	return a.Bodies.Do(func() error { return a.readBody(r, s, MaxBody+1) })
@@ -181,35 +205,56 @@ type call struct {
 	wait  int64 // the longest wait, in milliseconds
 
 	ttl         int64  // the time to live of a reservation, in milliseconds; 0 = default
-	reservation string // its name
+	reservation string // the name of the reservation
 	actual      int64  // units that were used, or engine.AllUnits
 
 	last int64 // the span to count, in milliseconds
 }
 
-// member is a set of the members of a body.
+// member is a set of the members of a body. memberNames has their names in this order.
 type member uint32
 
 const (
 	policyMember member = 1 << iota
 	keyMember
 	unitsMember
-	grantedMember // granted_at_us
+	grantedMember // the instant of a grant in microseconds
 	atMember      // the same instant, as the member "at" of an answer
 	idMember
-	ttlMember // ttl_ms
+	ttlMember
 	reservationMember
 	actualMember
 	checksMember   // the checks of a batch
 	togetherMember // the checks are decided as one attempt
 	limitMember    // the limit to count
-	lastMember     // last_ms
-	beforeMember   // reserved: the units before an extension
-	forMember      // for_ms: the time of a block
-	namesMember    // limit_names: the limits to block
-	linesMember    // limits: those of an inline policy
-	waitMember     // max_wait_ms
+	lastMember     // the span to count
+	beforeMember   // the units before an extension
+	forMember      // the time of a block
+	namesMember    // the limits to block
+	linesMember    // the limits of an inline policy
+	waitMember
 )
+
+var memberNames = []string{
+	"policy",
+	"key",
+	"n",
+	"granted_at_us",
+	"at",
+	"id",
+	"ttl_ms",
+	"reservation",
+	"actual",
+	"checks",
+	"together",
+	"limit",
+	"last_ms",
+	"reserved",
+	"for_ms",
+	"limit_names",
+	"limits",
+	"max_wait_ms",
+}
 
 // The members that each call takes.
 const (
@@ -226,80 +271,129 @@ const (
 	batchMembers   = checksMember | togetherMember
 )
 
-var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id", "ttl_ms", "reservation", "actual", "checks", "together", "limit", "last_ms", "reserved", "for_ms", "limit_names", "limits", "max_wait_ms"}
-
 // bodies describes the members of each call, with an example.
 var bodies = map[member]struct{ members, example string }{
-	peekMembers:    {"policy, key, n, limits", `{"policy":"…","key":{…},"n":1}`},
-	recordMembers:  {"policy, key, n, id, limits", `{"policy":"…","key":{…},"n":1}`},
-	checkMembers:   {"policy, key, n, id, max_wait_ms, limits", `{"policy":"…","key":{…},"n":1}`},
-	reserveMembers: {"policy, key, n, id, ttl_ms, max_wait_ms, limits", `{"policy":"…","key":{…},"n":1}`},
-	refundMembers:  {"policy, key, n, id, limits, and granted_at_us or at", `{"policy":"…","key":{…},"n":1}`},
-	countMembers:   {"policy, key, limit, last_ms, limits", `{"policy":"…","key":{…},"last_ms":20000}`},
-	settleMembers:  {"reservation and actual", `{"reservation":"…","actual":1}`},
-	releaseMembers: {"reservation", `{"reservation":"…"}`},
-	extendMembers:  {"reservation, n and reserved", `{"reservation":"…"}`},
-	blockMembers:   {"policy, key, for_ms, limit_names and limits", `{"policy":"…","key":{…},"for_ms":600000}`},
-	batchMembers:   {"checks and together", `{"checks":[{"policy":"…","key":{…},"n":1}]}`},
+	peekMembers: {
+		"policy, key, n, limits",
+		`{"policy":"…","key":{…},"n":1}`,
+	},
+	recordMembers: {
+		"policy, key, n, id, limits",
+		`{"policy":"…","key":{…},"n":1}`,
+	},
+	checkMembers: {
+		"policy, key, n, id, max_wait_ms, limits",
+		`{"policy":"…","key":{…},"n":1}`,
+	},
+	reserveMembers: {
+		"policy, key, n, id, ttl_ms, max_wait_ms, limits",
+		`{"policy":"…","key":{…},"n":1}`,
+	},
+	refundMembers: {
+		"policy, key, n, id, limits, and granted_at_us or at",
+		`{"policy":"…","key":{…},"n":1}`,
+	},
+	countMembers: {
+		"policy, key, limit, last_ms, limits",
+		`{"policy":"…","key":{…},"last_ms":20000}`,
+	},
+	settleMembers: {
+		"reservation and actual",
+		`{"reservation":"…","actual":1}`,
+	},
+	releaseMembers: {
+		"reservation",
+		`{"reservation":"…"}`,
+	},
+	extendMembers: {
+		"reservation, n and reserved",
+		`{"reservation":"…"}`,
+	},
+	blockMembers: {
+		"policy, key, for_ms, limit_names and limits",
+		`{"policy":"…","key":{…},"for_ms":600000}`,
+	},
+	batchMembers: {
+		"checks and together",
+		`{"checks":[{"policy":"…","key":{…},"n":1}]}`,
+	},
 }
 
 // read reads the body {"policy":"…","key":{…},"n":1} into s.call, or a batch into s.batch. Both
-// are as after release.
-// Members may come in any order; unknown members, repeated members and text behind the object
-// are errors. It reuses the memory of the key.
+// are as after release. Members may come in any order; unknown members, repeated members and
+// text behind the object are errors. The memory of the key is reused.
 func (s *scratch) read(takes member) error {
-	s.N, s.granted = 1, -1
+	s.N = 1
+	s.granted = -1
 	switch takes {
 	case settleMembers:
 		s.actual = engine.AllUnits
 	case extendMembers:
-		s.N, s.Before = 0, engine.Unknown
+		s.N = 0
+		s.Before = engine.Unknown
 	}
-	s.into, s.takes, s.seen = &s.call, takes, 0
-	if len(bytes.TrimLeft(s.body, " \t\r\n")) == 0 {
+	s.expect(&s.call, takes)
+	text := bytes.TrimLeft(s.body, " \t\r\n")
+	if len(text) == 0 {
 		return calls.BadInput("the body is empty; send %s", bodies[takes].example)
 	}
-	if err := s.json.Read(s.body, "the body must be an object, {…}", "more text behind the object; send one object", s.member); err != nil {
-		if !bytes.HasPrefix(bytes.TrimLeft(s.body, " \t\r\n"), []byte("{")) {
-			return calls.BadInput("body, %v; send %s", err, bodies[takes].example)
-		}
-		return calls.BadInput("body, %v", err)
+	err := s.json.Read(s.body, "the body must be an object, {…}",
+		"more text behind the object; send one object", s.member)
+	switch {
+	case err == nil:
+		return s.checkMembers()
+	case text[0] != '{':
+		return calls.BadInput("body, %v; send %s", err, bodies[takes].example)
 	}
+	return calls.BadInput("body, %v", err)
+}
+
+// expect has the next members read into a call, which may have those of takes.
+func (s *scratch) expect(into *call, takes member) {
+	s.into = into
+	s.takes = takes
+	s.seen = 0
+}
+
+// checkMembers rejects a body in which a member is missing, or does not fit another one.
+func (s *scratch) checkMembers() error {
+	missing := s.takes &^ s.seen
 	const instant = grantedMember | atMember
-	switch missing := takes &^ s.seen; {
-	case takes&checksMember != 0 && len(s.batch) == 0:
+	switch {
+	case s.takes&checksMember != 0 && len(s.batch) == 0:
 		return calls.BadInput(`"checks" is missing or empty; send %s`, bodies[batchMembers].example)
 	case missing&reservationMember != 0:
 		return calls.BadInput(`"reservation" is missing: the text in the answer to /v1/reserve`)
 	case s.seen&beforeMember != 0 && s.N == 0:
-		return calls.BadInput(`"reserved" is for an extension by units; give their number as "n", or leave "reserved" away`)
+		return calls.BadInput(`"reserved" is for an extension by units; ` +
+			`give their number as "n", or leave "reserved" away`)
 	case missing&policyMember != 0 && missing&linesMember != 0:
 		return errNoPolicy
 	case missing&forMember != 0:
-		return calls.BadInput(`"for_ms" is missing: the time of the block in milliseconds; 0 ends blocks`)
+		return calls.BadInput(`"for_ms" is missing: ` +
+			`the time of the block in milliseconds; 0 ends blocks`)
 	case missing&lastMember != 0:
-		return calls.BadInput(`"last_ms" is missing: the span to count, 1 to the window of the limit in milliseconds`)
+		return calls.BadInput(`"last_ms" is missing: ` +
+			`the span to count, 1 to the window of the limit in milliseconds`)
 	case s.seen&instant == instant:
 		return calls.BadInput(`"at" and "granted_at_us" are the same instant; give one of them`)
 	case missing&instant == instant:
-		return calls.BadInput(`"granted_at_us" is missing: the instant of the grant to take back, in microseconds since 1970 (or "at" of its answer)`)
+		return calls.BadInput(`"granted_at_us" is missing: the instant of the grant to take back, ` +
+			`in microseconds since 1970 (or "at" of its answer)`)
 	}
 	return nil
 }
 
 // member reads a member.
 func (s *scratch) member(name []byte) (err error) {
-	var m member
-	for i, known := range memberNames {
-		if string(name) == known {
-			m = s.takes & (1 << i)
-		}
-	}
+	m := s.takes & memberOf(name)
 	if m == 0 {
-		return s.json.Fault("unknown member " + answer.Shown(string(name)) + "; this call takes " + bodies[s.takes].members + ", as in " + bodies[s.takes].example)
+		return s.json.Fault("unknown member " + answer.Shown(string(name)) +
+			"; this call takes " + bodies[s.takes].members + ", as in " + bodies[s.takes].example)
 	}
 	s.seen |= m
-	switch c := s.into; m {
+	c := s.into
+	switch m {
 	case policyMember:
 		c.policy, err = s.text(`"policy" must be a string, in "…"`)
 	case keyMember:
@@ -311,13 +405,9 @@ func (s *scratch) member(name []byte) (err error) {
 	case atMember:
 		c.granted, err = s.instant()
 	case idMember:
-		if c.ID, err = s.text(`"id" must be a string, in "…"`); err == nil && (c.ID == "" || len(c.ID) > weir.MaxIDBytes) {
-			err = s.json.Fault(`"id" must hold 1 to ` + strconv.Itoa(weir.MaxIDBytes) + " bytes; leave it away for an operation without one")
-		}
+		c.ID, err = s.id()
 	case ttlMember:
-		if c.ttl, err = s.whole(`"ttl_ms"`, "", weir.MaxUnits); err == nil && c.ttl == 0 {
-			err = s.json.Fault(`"ttl_ms" must be 1 or more; leave it away for as long as can be`)
-		}
+		c.ttl, err = s.ttlMillis()
 	case waitMember:
 		c.waits = true
 		c.wait, err = s.whole(waitName, "", weir.MaxWindow.Milliseconds())
@@ -326,19 +416,16 @@ func (s *scratch) member(name []byte) (err error) {
 	case actualMember:
 		c.actual, err = s.whole(`"actual"`, "", weir.MaxUnits)
 	case checksMember:
-		err = s.readChecks()
+		err = s.json.Array(`"checks" must be an array, […]`, s.readCheck)
 	case limitMember:
-		if c.Limit, err = s.text(`"limit" must be a string, in "…"`); err == nil && c.Limit == "" {
-			err = s.json.Fault(`"limit" must be the name of a limit; leave it away for the only limit of a policy`)
-		}
+		c.Limit, err = s.countedLimit()
 	case lastMember:
-		c.last, err = s.whole(`"last_ms"`, "1 to the window of the limit in milliseconds", math.MaxInt64)
+		const bounds = "1 to the window of the limit in milliseconds"
+		c.last, err = s.whole(`"last_ms"`, bounds, math.MaxInt64)
 	case beforeMember:
 		c.Before, err = s.whole(`"reserved"`, "", weir.MaxUnits)
 	case forMember:
-		var ms int64
-		ms, err = s.whole(`"for_ms"`, "", weir.MaxWindow.Milliseconds())
-		c.For = time.Duration(ms) * time.Millisecond
+		c.For, err = s.blockTime()
 	case namesMember:
 		err = s.json.Array(`"limit_names" must be an array of names, […]`, s.limitName)
 	case linesMember:
@@ -350,11 +437,57 @@ func (s *scratch) member(name []byte) (err error) {
 	return err
 }
 
+// memberOf returns the member with a name; 0 = there is none.
+func memberOf(name []byte) member {
+	for i, known := range memberNames {
+		if string(name) == known {
+			return 1 << i
+		}
+	}
+	return 0
+}
+
+// id reads an idempotency key.
+func (s *scratch) id() (string, error) {
+	id, err := s.text(`"id" must be a string, in "…"`)
+	if err == nil && (id == "" || len(id) > weir.MaxIDBytes) {
+		err = s.json.Fault(`"id" must hold 1 to ` + strconv.Itoa(weir.MaxIDBytes) +
+			" bytes; leave it away for an operation without one")
+	}
+	return id, err
+}
+
+// ttlMillis reads the time to live of a reservation, in milliseconds.
+func (s *scratch) ttlMillis() (int64, error) {
+	ms, err := s.whole(`"ttl_ms"`, "", weir.MaxUnits)
+	if err == nil && ms == 0 {
+		err = s.json.Fault(`"ttl_ms" must be 1 or more; leave it away for as long as can be`)
+	}
+	return ms, err
+}
+
+// countedLimit reads the name of the limit to count.
+func (s *scratch) countedLimit() (string, error) {
+	name, err := s.text(`"limit" must be a string, in "…"`)
+	if err == nil && name == "" {
+		err = s.json.Fault(`"limit" must be the name of a limit; ` +
+			`leave it away for the only limit of a policy`)
+	}
+	return name, err
+}
+
+// blockTime reads the time of a block.
+func (s *scratch) blockTime() (time.Duration, error) {
+	ms, err := s.whole(`"for_ms"`, "", weir.MaxWindow.Milliseconds())
+	return time.Duration(ms) * time.Millisecond, err
+}
+
 // limitName reads the name of a limit to block.
 func (s *scratch) limitName() error {
 	name, err := s.text(`"limit_names" must hold names, each in "…"`)
 	if err == nil && len(s.into.Limits) == engine.MaxLimits {
-		err = s.json.Fault("more than " + strconv.Itoa(engine.MaxLimits) + " limits; no policy has so many")
+		err = s.json.Fault("more than " + strconv.Itoa(engine.MaxLimits) +
+			" limits; no policy has so many")
 	}
 	s.into.Limits = append(s.into.Limits, name)
 	return err
@@ -391,7 +524,9 @@ func (s *scratch) dimension(name []byte) error {
 func (s *scratch) whole(name, bounds string, most int64) (int64, error) {
 	n, err := s.json.Number("")
 	if err != nil || n < 0 || n > most {
-		return 0, s.json.Fault(name + " must be a whole number, " + cmp.Or(bounds, "0 to "+strconv.FormatInt(most, 10)) + ", in digits alone: no quotes, sign, fraction or exponent")
+		bounds = cmp.Or(bounds, "0 to "+strconv.FormatInt(most, 10))
+		return 0, s.json.Fault(name + " must be a whole number, " + bounds +
+			", in digits alone: no quotes, sign, fraction or exponent")
 	}
 	return n, nil
 }
@@ -404,14 +539,15 @@ func (s *scratch) instant() (int64, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, v)
 	us := t.UnixMicro()
-	switch {
-	case err != nil || !t.Equal(time.UnixMicro(us)):
-	case us < 0 || us > weir.MaxInstant:
-		return 0, s.json.Fault(`"at" must be 1970-01-01T00:00:00Z to 2255-06-05T23:47:34.740991Z, as in the answer of the grant`)
-	default:
-		return us, nil
+	if err != nil || !t.Equal(time.UnixMicro(us)) {
+		return 0, s.json.Fault(`"at" must be the instant of the grant, as in its answer, ` +
+			`such as "2026-11-20T13:07:31.000005Z"`)
 	}
-	return 0, s.json.Fault(`"at" must be the instant of the grant, as in its answer, such as "2026-11-20T13:07:31.000005Z"`)
+	if us < 0 || us > weir.MaxInstant {
+		return 0, s.json.Fault(`"at" must be 1970-01-01T00:00:00Z to ` +
+			`2255-06-05T23:47:34.740991Z, as in the answer of the grant`)
+	}
+	return us, nil
 }
 
 var errNoPolicy = calls.BadInput(`"policy" is missing; GET /v1/policies lists the policies`)
@@ -420,24 +556,23 @@ var errNoPolicy = calls.BadInput(`"policy" is missing; GET /v1/policies lists th
 // takes.
 const maxChecks = 128
 
-// readChecks reads the array of checks. An error of one check, such as an unknown policy, is
-// left to its answer; text that is no batch is an error of the whole body.
-func (s *scratch) readChecks() error {
-	return s.json.Array(`"checks" must be an array, […]`, func() error {
-		index := len(s.batch)
-		if index == maxChecks {
-			return s.json.Fault("more than " + strconv.Itoa(maxChecks) + " checks; send them in several batches")
-		}
-		s.batch = append(s.batch, call{Request: enforce.Request{N: 1}, granted: -1})
-		s.into, s.takes, s.seen = &s.batch[index], checkMembers, 0
-		err := s.json.Object("a check must be an object, {…}", s.member)
-		s.into.unnamed = s.seen&(policyMember|linesMember) == 0
-		s.takes = batchMembers
-		if err != nil {
-			return fmt.Errorf("checks[%d]: %w", index, err)
-		}
-		return nil
-	})
+// readCheck reads a check of a batch. An error of one check, such as an unknown policy, is left
+// to its answer; text that is no check is an error of the whole body.
+func (s *scratch) readCheck() error {
+	index := len(s.batch)
+	if index == maxChecks {
+		return s.json.Fault("more than " + strconv.Itoa(maxChecks) +
+			" checks; send them in several batches")
+	}
+	s.batch = append(s.batch, call{Request: enforce.Request{N: 1}, granted: -1})
+	s.expect(&s.batch[index], checkMembers)
+	err := s.json.Object("a check must be an object, {…}", s.member)
+	s.into.unnamed = s.seen&(policyMember|linesMember) == 0
+	s.takes = batchMembers
+	if err != nil {
+		return fmt.Errorf("checks[%d]: %w", index, err)
+	}
+	return nil
 }
 
 // idempotencyField is the header field that names an operation, as the member "id" does
@@ -463,25 +598,32 @@ func idempotencyKey(h http.Header, body string) (string, error) {
 // requires, or the bare text that most clients send.
 func idIn(h http.Header, field string) (id string, given bool, err error) {
 	lines := h.Values(field)
-	switch len(lines) {
-	case 0:
+	if len(lines) == 0 {
 		return "", false, nil
-	case 1:
-	default:
-		return "", true, calls.BadInput("the header field %s is there more than once; an operation has one id", field)
+	}
+	if len(lines) > 1 {
+		return "", true, calls.BadInput("the header field %s is there more than once; "+
+			"an operation has one id", field)
 	}
 	id, ok := lines[0], true
 	if strings.HasPrefix(id, `"`) {
 		id, ok = unquoted(id)
 	}
-	for i := range len(id) {
-		ok = ok && ' ' <= id[i] && id[i] <= '~'
-	}
-	if !ok || id == "" || len(id) > weir.MaxIDBytes {
-		return "", true, calls.BadInput(`the header field %s must hold 1 to %d characters of ASCII, bare or in "…"; leave it away for an operation without an id`,
-			field, weir.MaxIDBytes)
+	if !ok || id == "" || len(id) > weir.MaxIDBytes || !isPrintable(id) {
+		return "", true, calls.BadInput(`the header field %s must hold 1 to %d characters of ASCII, `+
+			`bare or in "…"; leave it away for an operation without an id`, field, weir.MaxIDBytes)
 	}
 	return id, true, nil
+}
+
+// isPrintable reports whether a text has only printable characters of ASCII.
+func isPrintable(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // unquoted reads a string of RFC 9651: in quotes, with \" and \\ as escapes.
