@@ -2,9 +2,9 @@
 // docs/http-api.md describes them, and so does GET /openapi.json, whose paths, bodies and
 // typed answers are generated from the table.
 //
-// A request takes one way: route.go finds its route and authenticates it, parse.go reads
-// it, decide.go decides and answers. gate.go does the same for proxies. status.go has the calls
-// that decide nothing.
+// A request passes the files in this order: route.go finds its route and authenticates it,
+// parse.go reads it, decide.go decides and answers. gate.go does the last two for proxies.
+// status.go has the calls that decide nothing.
 //
 // A denial is a result, not an error (R15): POST /v1/check answers 200 with "allowed":
 // false. Bad input is answered with 400 and a problem document (RFC 9457) that names the
@@ -73,8 +73,12 @@ func (a *API) finder() inline.Finder { return inline.Finder{Version: a.Policies,
 
 // New returns the handlers of a configuration.
 func New(c Config) *API {
-	return &API{Config: c, Bodies: calls.NewCapacity(longBodies), origins: http.NewCrossOriginProtection(),
-		GatesOnly: c.Auth.Gate != nil && c.Auth.Token == nil && !c.Insecure}
+	return &API{
+		Config:    c,
+		Bodies:    calls.NewCapacity(longBodies),
+		origins:   http.NewCrossOriginProtection(),
+		GatesOnly: c.Auth.Gate != nil && c.Auth.Token == nil && !c.Insecure,
+	}
 }
 
 //go:embed openapi.json

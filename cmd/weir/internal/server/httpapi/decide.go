@@ -102,7 +102,7 @@ func (a *API) reset(s *scratch) error {
 type blockAnswer struct {
 	Policy  string   `json:"policy"`
 	Limits  []string `json:"limits" jsonschema:"the limits in which the key was blocked or released"`
-	Blocked string   `json:"blocked_until,omitempty" jsonschema:"the end of the longest of their blocks, RFC 3339 with microseconds; missing after a release"`
+	Blocked string   `json:"blocked_until,omitempty" jsonschema:"the end of the longest block, RFC 3339; missing after a release"`
 }
 
 // block blocks or releases a key and answers with the limits and the end.
@@ -223,7 +223,8 @@ type extension struct {
 	Reservation string `json:"reservation" jsonschema:"the same as before"`
 	Reserved    int64  `json:"reserved" jsonschema:"units that are reserved, the further ones included"`
 	ExpiresAt   string `json:"expires_at" jsonschema:"from then on it cannot be settled, RFC 3339 with microseconds"`
-	HeldUntil   string `json:"held_until,omitempty" jsonschema:"the hold ends then unless it is extended again; missing without a concurrency limit"`
+
+	HeldUntil string `json:"held_until,omitempty" jsonschema:"the end of the hold, RFC 3339; missing without a concurrency limit"`
 }
 
 // extend renews a reservation. If its further units are denied, the answer is that of a check,

@@ -48,23 +48,29 @@ func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 // of a denial.
 func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
 	q := query{gate: r, reserved: gateSettings}
-	if err = a.parseKey(r, s, &q); err != nil {
+	if err := a.parseKey(r, s, &q); err != nil {
 		return 0, err
 	}
-	s.Op, s.Via = engine.Attempt, viaGate
+	s.Op = engine.Attempt
+	s.Via = viaGate
 	if a.Tracing {
 		s.Via = traced(r, observe.Gate)
 	}
 	if s.N, err = q.units(); err != nil {
 		return 0, err
 	}
-	if denial, err = q.deny(); err == nil && a.GateID != "" {
-		s.ID, _, err = idIn(r.Header, a.GateID)
+	if denial, err = q.deny(); err != nil {
+		return 0, err
 	}
-	if err == nil && !a.proxyWarned.Load() {
+	if a.GateID != "" {
+		if s.ID, _, err = idIn(r.Header, a.GateID); err != nil {
+			return 0, err
+		}
+	}
+	if !a.proxyWarned.Load() {
 		a.warnOfProxy(r, s)
 	}
-	return denial, err
+	return denial, nil
 }
 
 // warnOfProxy logs the first gate call that counts by a private address, while a field of the
@@ -82,7 +88,8 @@ func (a *API) warnOfProxy(r *http.Request, s *scratch) {
 		}
 		a.logGate(fmt.Sprintf("policy %q counts %s by a private address, "+
 			"while %s has that of a client on the Internet; "+
-			"if a proxy stands in front of the one that calls the gate, all its clients share one history: "+
+			"if a proxy stands in front of the one that calls the gate, "+
+			"all its clients share one history: "+
 			"let the calling proxy trust it (nginx: set_real_ip_from and real_ip_header) "+
 			"and send the client's address", s.policy, name, field))
 	}
@@ -90,7 +97,8 @@ func (a *API) warnOfProxy(r *http.Request, s *scratch) {
 
 // writeGate writes the decision of a gate call.
 func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
-	h, o := w.Header(), &s.outcome
+	h := w.Header()
+	o := &s.outcome
 	if o.Applied.Shadow { // a client that sees a limit would keep to it
 		would := "denied"
 		if o.Applied.Would.Allowed {
@@ -100,9 +108,15 @@ func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	made := weirhttp.Outcome{Outcome: weir.Outcome{Decision: o.Decision, Rules: o.Limiter.Compiled(),
-		Key: s.Key, N: s.N, States: s.States, Units: o.Units, Blocked: o.Applied.Blocked}}
-	// spelled as in the draft; Go's form would be Ratelimit
+	made := weirhttp.Outcome{Outcome: weir.Outcome{
+		Decision: o.Decision,
+		Rules:    o.Limiter.Compiled(),
+		Key:      s.Key,
+		N:        s.N,
+		States:   s.States,
+		Units:    o.Units,
+		Blocked:  o.Applied.Blocked,
+	}}
 	h["RateLimit-Policy"] = fieldOf(s.to, o)
 	if v := fields.RateLimit(&made.Outcome); v != "" {
 		h["RateLimit"] = []string{v}
@@ -142,14 +156,16 @@ func (s *scratch) reasonFor(err error) string {
 	if s.to == nil {
 		return err.Error()
 	}
-	prefix, reason := "policy "+strconv.Quote(s.policy), "the request is not valid"
+	prefix := "policy " + strconv.Quote(s.policy)
+	reason := "the request is not valid"
 	var p *calls.Problem
 	var bad *engine.InputError
 	switch {
 	case errors.As(err, &p):
 		reason = cmp.Or(p.Log, p.Detail)
 	case errors.As(err, &bad) && bad.Field == "key": // it names dimensions and no value
-		if reason = bad.Problem; strings.HasPrefix(reason, prefix) {
+		reason = bad.Problem
+		if strings.HasPrefix(reason, prefix) {
 			return reason
 		}
 	}
@@ -172,7 +188,8 @@ func (a *API) parseKey(r *http.Request, s *scratch, q *query) (err error) {
 	if s.to, err = a.ruleOf(&s.call, calls.ErrMissing); err != nil {
 		return err
 	}
-	q.rule, q.key = s.to, s.key
+	q.rule = s.to
+	q.key = s.key
 	err = q.parse(r.URL.RawQuery)
 	s.key = q.key
 	if err == nil {
@@ -187,13 +204,16 @@ func (a *API) parseReset(r *http.Request, s *scratch) error {
 	s.policy = strings.TrimPrefix(r.URL.Path, resetPath)
 	q := query{reset: true, key: s.key}
 	err := q.parse(r.URL.RawQuery)
-	s.key, s.Limits, s.lines = q.key, q.limits, q.lines
-	if err == nil {
-		s.to, err = a.ruleOf(&s.call, calls.ErrMissing)
+	s.key = q.key // also after an error, for release
+	s.Limits = q.limits
+	s.lines = q.lines
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		s.Target, err = s.to.ResetTarget(s.key, s.Limits)
+	if s.to, err = a.ruleOf(&s.call, calls.ErrMissing); err != nil {
+		return err
 	}
+	s.Target, err = s.to.ResetTarget(s.key, s.Limits)
 	return err
 }
 
@@ -219,64 +239,98 @@ func (q *query) parse(raw string) error {
 		if part == "" {
 			continue
 		}
-		if err := q.part(part); err != nil {
+		if err := q.add(part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (q *query) part(part string) error {
-	name, value, ok := strings.Cut(part, "=")
-	if !ok {
-		return &calls.Problem{Err: weir.ErrInput, Log: "query: a part has no =",
-			Detail: "query: " + answer.Shown(part) + " has no =; write dimension=value"}
-	}
-	name, err := url.QueryUnescape(name)
-	if err == nil {
-		value, err = url.QueryUnescape(value)
-	}
-	if err != nil {
-		return &calls.Problem{Err: weir.ErrInput, Log: "query: a % begins no escape; write a percent sign as %25",
-			Detail: "query: " + answer.Shown(part) + " holds a % that begins no escape; write a percent sign as %25"}
-	}
-	if q.reset && name == limitSetting {
+// add adds a part of the query, name=value.
+func (q *query) add(part string) error {
+	name, value, err := splitPart(part)
+	switch {
+	case err != nil:
+		return err
+	case q.reset && name == limitSetting:
 		q.limits = append(q.limits, value)
 		return nil
-	}
-	if q.reset && name == linesSetting {
+	case q.reset && name == linesSetting:
 		q.lines = append(q.lines, value)
 		return nil
+	case slices.Contains(q.reserved, name):
+		return q.addSetting(name, value)
+	case q.gate == nil:
+		return q.addDimension(name, value)
+	case q.lacksPlan(name, value):
+		return q.addNoPlan()
 	}
-	if slices.Contains(q.reserved, name) {
-		if _, twice := q.settings[name]; twice {
-			return calls.BadInput("query: %s is given twice; give it once (a dimension of that name is written %s%[1]s)", name, keyPrefix)
-		}
-		if q.settings == nil {
-			q.settings = map[string]string{}
-		}
-		q.settings[name] = value
-		return nil
+	if name, value, err = q.fromHeader(name, value); err != nil {
+		return err
 	}
-	if q.gate != nil {
-		if q.lacksPlan(name, value) {
-			if q.noPlan || q.hasPlan() {
-				return q.planTwice()
-			}
-			q.noPlan = true
-			return nil
-		}
-		if name, value, err = q.fromHeader(name, value); err != nil {
-			return err
-		}
-	}
-	var problem string
-	if q.key, problem = q.key.Add(strings.TrimPrefix(name, keyPrefix), value); problem != "" {
-		return calls.BadInput("query: %s", problem)
+	if err := q.addDimension(name, value); err != nil {
+		return err
 	}
 	if q.noPlan && q.hasPlan() {
 		return q.planTwice()
 	}
+	return nil
+}
+
+// splitPart returns the name and the value of a part of a query, without escapes.
+func splitPart(part string) (name, value string, err error) {
+	name, value, ok := strings.Cut(part, "=")
+	if !ok {
+		return "", "", &calls.Problem{
+			Err:    weir.ErrInput,
+			Log:    "query: a part has no =",
+			Detail: "query: " + answer.Shown(part) + " has no =; write dimension=value",
+		}
+	}
+	name, err = url.QueryUnescape(name)
+	if err == nil {
+		value, err = url.QueryUnescape(value)
+	}
+	if err != nil {
+		const next = "; write a percent sign as %25"
+		return "", "", &calls.Problem{
+			Err:    weir.ErrInput,
+			Log:    "query: a % begins no escape" + next,
+			Detail: "query: " + answer.Shown(part) + " holds a % that begins no escape" + next,
+		}
+	}
+	return name, value, nil
+}
+
+// addSetting adds a setting.
+func (q *query) addSetting(name, value string) error {
+	if _, twice := q.settings[name]; twice {
+		return calls.BadInput("query: %s is given twice; give it once "+
+			"(a dimension of that name is written %s%[1]s)", name, keyPrefix)
+	}
+	if q.settings == nil {
+		q.settings = map[string]string{}
+	}
+	q.settings[name] = value
+	return nil
+}
+
+// addDimension adds the value of a dimension to the key.
+func (q *query) addDimension(name, value string) error {
+	key, problem := q.key.Add(strings.TrimPrefix(name, keyPrefix), value)
+	if problem != "" {
+		return calls.BadInput("query: %s", problem)
+	}
+	q.key = key
+	return nil
+}
+
+// addNoPlan notes that the field with the value that chooses a plan is missing.
+func (q *query) addNoPlan() error {
+	if q.noPlan || q.hasPlan() {
+		return q.planTwice()
+	}
+	q.noPlan = true
 	return nil
 }
 
@@ -294,8 +348,11 @@ func (q *query) planTwice() error {
 // if the gateway has set none.
 func (q *query) lacksPlan(name, field string) bool {
 	dimension, ok := strings.CutPrefix(name, headerPrefix)
-	if !ok || dimension == "" || dimension != q.rule.PlanBy || slices.Contains(q.rule.Compiled.Dimensions, dimension) {
+	if !ok || dimension == "" || dimension != q.rule.PlanBy {
 		return false
+	}
+	if slices.Contains(q.rule.Compiled.Dimensions, dimension) {
+		return false // then the key needs the value
 	}
 	lines := q.fieldLines(field)
 	return len(lines) == 0 || len(lines) == 1 && lines[0] == ""
@@ -326,8 +383,10 @@ func (q *query) units() (int64, error) {
 		return 1, nil
 	}
 	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil || n < 1 || n > weir.MaxUnits || v[0] == '+' || v[0] == '0' {
-		return 0, calls.BadInput("query: n must be a whole number, 1 to %d, not %s; to look without counting, POST /v1/peek", weir.MaxUnits, answer.Shown(v))
+	isSpelledOddly := v == "" || v[0] == '+' || v[0] == '0'
+	if err != nil || isSpelledOddly || n < 1 || n > weir.MaxUnits {
+		return 0, calls.BadInput("query: n must be a whole number, 1 to %d, not %s; "+
+			"to look without counting, POST /v1/peek", weir.MaxUnits, answer.Shown(v))
 	}
 	return n, nil
 }
@@ -357,21 +416,23 @@ func (q *query) fromHeader(name, value string) (dimension, found string, err err
 		}
 	}
 	lines := q.fieldLines(value)
-	switch {
-	case len(lines) == 0 || lines[len(lines)-1] == "":
-		return "", "", calls.BadInput("the request has no header field %s, in which the value of %s must stand", answer.Shown(value), answer.Shown(dimension))
-	case address:
+	if len(lines) == 0 || lines[len(lines)-1] == "" {
+		return "", "", calls.BadInput("the request has no header field %s, "+
+			"in which the value of %s must stand", answer.Shown(value), answer.Shown(dimension))
+	}
+	if address {
 		client, ok := lastAddress(lines[len(lines)-1])
 		if !ok {
-			return "", "", calls.BadInput("the header field %s does not end with an IP address; the proxy must append that of its client", answer.Shown(value))
+			return "", "", calls.BadInput("the header field %s does not end with an IP address; "+
+				"the proxy must append that of its client", answer.Shown(value))
 		}
-		found = q.addressText(dimension, client)
-	case len(lines) > 1:
-		return "", "", calls.BadInput("the header field %s is there more than once; the proxy must set it, not add to it", answer.Shown(value))
-	default:
-		found = lines[0]
+		return keyPrefix + dimension, q.addressText(dimension, client), nil
 	}
-	return keyPrefix + dimension, found, nil
+	if len(lines) > 1 {
+		return "", "", calls.BadInput("the header field %s is there more than once; "+
+			"the proxy must set it, not add to it", answer.Shown(value))
+	}
+	return keyPrefix + dimension, lines[0], nil
 }
 
 // lastAddress returns the last address of a list. The calling proxy has added that one; a

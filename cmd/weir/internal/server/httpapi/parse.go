@@ -378,8 +378,8 @@ func (s *scratch) checkMembers() error {
 	case s.seen&instant == instant:
 		return calls.BadInput(`"at" and "granted_at_us" are the same instant; give one of them`)
 	case missing&instant == instant:
-		return calls.BadInput(`"granted_at_us" is missing: the instant of the grant to take back, ` +
-			`in microseconds since 1970 (or "at" of its answer)`)
+		return calls.BadInput(`"granted_at_us" is missing: ` +
+			`the instant of the grant to take back, in microseconds since 1970 (or "at" of its answer)`)
 	}
 	return nil
 }
@@ -610,8 +610,9 @@ func idIn(h http.Header, field string) (id string, given bool, err error) {
 		id, ok = unquoted(id)
 	}
 	if !ok || id == "" || len(id) > weir.MaxIDBytes || !isPrintable(id) {
-		return "", true, calls.BadInput(`the header field %s must hold 1 to %d characters of ASCII, `+
-			`bare or in "…"; leave it away for an operation without an id`, field, weir.MaxIDBytes)
+		return "", true, calls.BadInput(`the header field %s must hold `+
+			`1 to %d characters of ASCII, bare or in "…"; `+
+			`leave it away for an operation without an id`, field, weir.MaxIDBytes)
 	}
 	return id, true, nil
 }

@@ -421,8 +421,9 @@ func (a *API) wrongMethod(w http.ResponseWriter, r *http.Request, to *route) {
 type Auth struct {
 	Token *listen.Secret // opens decisions and gates, as Authorization: Bearer
 	Gate  *listen.Secret // opens gates only, as GateHeader
-	// opens the calls of operators, as Authorization: Bearer; default: Token, on a shared
-	// listener
+
+	// Admin opens the calls of operators, as Authorization: Bearer. Without it Token does, on a
+	// shared listener.
 	Admin *listen.Secret
 }
 

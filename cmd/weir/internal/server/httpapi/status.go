@@ -31,9 +31,9 @@ type policyShown struct {
 	Dimensions []string     `json:"dimensions" jsonschema:"the names that a key must hold"`
 	Limits     []limitShown `json:"limits"`
 
-	Addresses map[string]int `json:"addresses,omitempty" jsonschema:"by dimension whose values are addresses: the bits of the IPv6 prefix that counts as one client"`
+	Addresses map[string]int `json:"addresses,omitempty" jsonschema:"by dimension: the bits of the IPv6 prefix that counts as one client"`
 	Shadow    bool           `json:"shadow,omitempty" jsonschema:"decided and counted, but not enforced"`
-	MaxWait   int64          `json:"max_wait_ms,omitempty" jsonschema:"the longest max_wait_ms of a caller, milliseconds; missing = the longest window"`
+	MaxWait   int64          `json:"max_wait_ms,omitempty" jsonschema:"the longest max_wait_ms of a caller; missing = the longest window"`
 	Count     string         `json:"count,omitempty" jsonschema:"reported if only reports are charged"`
 	PlanBy    string         `json:"plan_by,omitempty" jsonschema:"a further name that a key may hold, to choose a plan"`
 	Plans     []planShown    `json:"plans,omitempty"`
@@ -51,7 +51,7 @@ type limitShown struct {
 	Sentence    string   `json:"sentence"`
 	Max         int64    `json:"max" jsonschema:"units per window; of a concurrency limit, units in use"`
 	Units       string   `json:"units,omitempty" jsonschema:"the word for its units"`
-	WindowMS    int64    `json:"window_ms" jsonschema:"milliseconds, rounded up; of a period its length without changes of the clock, of a month 31 days"`
+	WindowMS    int64    `json:"window_ms" jsonschema:"milliseconds, rounded up; of a period its usual length, of a month 31 days"`
 	MinInterval int64    `json:"min_interval_ms,omitempty" jsonschema:"the least time between two grants, milliseconds, rounded up"`
 	BlockMS     int64    `json:"block_ms,omitempty" jsonschema:"how long a denial blocks the key, milliseconds, rounded up"`
 	Warn        int      `json:"warn_percent,omitempty" jsonschema:"the share of max at which a grant carries a warning"`
@@ -60,8 +60,8 @@ type limitShown struct {
 	Burst       int64    `json:"burst,omitempty" jsonschema:"of a bucket: its capacity in units"`
 	Period      string   `json:"period,omitempty" jsonschema:"of a fixed window of the wall clock: hour, day, week or month"`
 	Zone        string   `json:"zone,omitempty" jsonschema:"with period: the time zone of the clock"`
-	Anchor      int      `json:"anchor,omitempty" jsonschema:"with period: the first day of a month, 1 to 31, or of a week, 1 = Monday to 7 = Sunday; missing = 1"`
-	MaxHold     int64    `json:"max_hold_ms,omitempty" jsonschema:"of a concurrency limit: the longest time for which a unit is held, milliseconds, rounded up"`
+	Anchor      int      `json:"anchor,omitempty" jsonschema:"with period: the first day of a month, or of a week, 1 = Monday; missing = 1"`
+	MaxHold     int64    `json:"max_hold_ms,omitempty" jsonschema:"of a concurrency limit: the longest hold, milliseconds, rounded up"`
 	Cells       int      `json:"cells,omitempty"`
 	Cost        int64    `json:"cost,omitempty" jsonschema:"units that every attempt takes, whatever n is"`
 }
@@ -75,10 +75,17 @@ func (a *API) servePolicies(w http.ResponseWriter, _ *http.Request) {
 }
 
 func showPolicy(e *enforce.Rule) policyShown {
-	p := policyShown{Name: e.Name, About: e.About, Mode: e.Mode.String(),
+	p := policyShown{
+		Name:       e.Name,
+		About:      e.About,
+		Mode:       e.Mode.String(),
 		Dimensions: append([]string{}, e.Compiled.Dimensions...),
-		Addresses:  e.Addresses, Shadow: e.Shadow, PlanBy: e.PlanBy, Overrides: len(e.Overrides)}
-	p.MaxWait = answer.Millis(e.MaxWait)
+		Addresses:  e.Addresses,
+		Shadow:     e.Shadow,
+		MaxWait:    answer.Millis(e.MaxWait),
+		PlanBy:     e.PlanBy,
+		Overrides:  len(e.Overrides),
+	}
 	if e.Reported {
 		p.Count = "reported"
 	}
@@ -86,9 +93,10 @@ func showPolicy(e *enforce.Rule) policyShown {
 		p.Limits = append(p.Limits, showLimit(e.Definition, i))
 	}
 	for _, plan := range e.Plans {
-		shown, v := planShown{Name: plan.Name}, e.With(plan.Changes)
+		shown := planShown{Name: plan.Name}
+		changed := e.With(plan.Changes)
 		for _, c := range plan.Changes {
-			shown.Limits = append(shown.Limits, showLimit(v, c.Limit))
+			shown.Limits = append(shown.Limits, showLimit(changed, c.Limit))
 		}
 		p.Plans = append(p.Plans, shown)
 	}
@@ -97,9 +105,20 @@ func showPolicy(e *enforce.Rule) policyShown {
 
 func showLimit(p *policy.Definition, i int) limitShown {
 	l := &p.Limits[i]
-	shown := limitShown{Name: l.Name, Sentence: p.Sentence(i), Max: l.Max,
-		WindowMS: answer.Millis(l.Window + l.MaxHold), MinInterval: answer.Millis(l.MinInterval), BlockMS: answer.Millis(l.Block), Warn: definition.WarnAt(p, i),
-		By: append([]string{}, l.By...), Kind: answer.KindWords[l.Kind], Cells: l.Cells, Cost: l.Cost, MaxHold: answer.Millis(l.MaxHold)}
+	shown := limitShown{
+		Name:        l.Name,
+		Sentence:    p.Sentence(i),
+		Max:         l.Max,
+		WindowMS:    answer.Millis(l.Window + l.MaxHold), // a limit has one of the two
+		MinInterval: answer.Millis(l.MinInterval),
+		BlockMS:     answer.Millis(l.Block),
+		Warn:        definition.WarnAt(p, i),
+		By:          append([]string{}, l.By...),
+		Kind:        answer.KindWords[l.Kind],
+		MaxHold:     answer.Millis(l.MaxHold),
+		Cells:       l.Cells,
+		Cost:        l.Cost,
+	}
 	if i < len(p.Units) {
 		shown.Units = p.Units[i]
 	}
@@ -108,7 +127,8 @@ func showLimit(p *policy.Definition, i int) limitShown {
 	}
 	if l.Period != weir.NoPeriod {
 		shown.WindowMS = answer.Millis(l.Period.Length())
-		shown.Period, shown.Zone = l.Period.String(), cmp.Or(l.Zone, "UTC")
+		shown.Period = l.Period.String()
+		shown.Zone = cmp.Or(l.Zone, "UTC")
 		if l.Anchor > 1 {
 			shown.Anchor = l.Anchor
 		}
@@ -127,11 +147,13 @@ type reloaded struct {
 // 200, or 422 with the fault of the file, while the older policies stay.
 func (a *API) serveReload(w http.ResponseWriter, _ *http.Request) {
 	if a.Reread == nil {
-		problemdoc.Write(w, http.StatusConflict, "there is no file of policies to read again; start weir serve with --policies FILE")
+		problemdoc.Write(w, http.StatusConflict,
+			"there is no file of policies to read again; start weir serve with --policies FILE")
 		return
 	}
 	if err := a.Reread(); err != nil {
-		problemdoc.Write(w, http.StatusUnprocessableEntity, "the policies in force stay: "+err.Error())
+		detail := "the policies in force stay: " + err.Error()
+		problemdoc.Write(w, http.StatusUnprocessableEntity, detail)
 		return
 	}
 	set := a.Policies()
@@ -220,8 +242,8 @@ type TopList struct {
 	Policies []policyCalls `json:"policies" jsonschema:"the policies with calls, in the order of the file"`
 
 	n     int       // the most keys
-	now   time.Time // the instant At
-	since time.Time // the instant Since
+	now   time.Time // At
+	since time.Time // Since
 }
 
 type keyShown struct {
@@ -248,37 +270,29 @@ type policyCalls struct {
 // data, so the call is for operators.
 func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 	q := query{reserved: []string{"policy", "n"}}
-	err := q.parse(r.URL.RawQuery)
-	if err == nil && len(q.key) > 0 {
-		err = calls.BadInput("query: unknown name %s; there are policy and n", answer.Shown(q.key[0].Name))
-	}
-	n := defaultTop
-	if text, ok := q.settings["n"]; ok && err == nil {
-		if n, err = strconv.Atoi(text); err != nil || n < 0 || n > maxTop {
-			err = calls.BadInput("query: n must be a whole number, 0 to %d, not %s", maxTop, answer.Shown(text))
-		}
+	n, err := parseTop(&q, r.URL.RawQuery)
+	if err != nil {
+		a.reject(w, err)
+		return
 	}
 	name, one := q.settings["policy"]
-	var rules []*enforce.Rule
-	if err == nil {
-		rules, err = a.rulesOf(name, one)
-	}
+	rules, err := a.rulesOf(name, one)
 	if err != nil {
 		a.reject(w, err)
 		return
 	}
 	now := time.Now()
-	list := TopList{At: Stamp(now), Keys: a.TopKeys.String(), Top: []keyShown{}, Policies: []policyCalls{}, n: n, now: now}
+	list := TopList{
+		At:       Stamp(now),
+		Keys:     a.TopKeys.String(),
+		Top:      []keyShown{},
+		Policies: []policyCalls{},
+		n:        n,
+		now:      now,
+	}
 	for _, p := range rules {
 		seen := calls.Of(p)
-		c := policyCalls{
-			Policy:    p.Name,
-			Allowed:   seen.Calls(observe.Allowed) + seen.Calls(observe.Partial),
-			Denied:    seen.Calls(observe.Denied),
-			WouldDeny: seen.Calls(observe.WouldDeny),
-			Errors:    seen.Calls(observe.Error),
-		}
-		if c != (policyCalls{Policy: p.Name}) {
+		if c := countCalls(p.Name, seen); c != (policyCalls{Policy: p.Name}) {
 			list.Policies = append(list.Policies, c)
 		}
 		if seen.Top != nil {
@@ -290,14 +304,55 @@ func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 			list.addKeys(top, keyShown{Policy: domain, Rule: rule}, names)
 		}
 	})
+	list.cut()
+	writeJSON(w, http.StatusOK, marshal(list))
+}
+
+// parseTop parses the query of GET /v1/top and returns n.
+func parseTop(q *query, raw string) (n int, err error) {
+	if err := q.parse(raw); err != nil {
+		return 0, err
+	}
+	if len(q.key) > 0 {
+		other := answer.Shown(q.key[0].Name)
+		return 0, calls.BadInput("query: unknown name %s; there are policy and n", other)
+	}
+	text, ok := q.settings["n"]
+	if !ok {
+		return defaultTop, nil
+	}
+	if n, err = strconv.Atoi(text); err != nil || n < 0 || n > maxTop {
+		return 0, calls.BadInput("query: n must be a whole number, 0 to %d, not %s",
+			maxTop, answer.Shown(text))
+	}
+	return n, nil
+}
+
+// countCalls returns the counts of a policy.
+func countCalls(policy string, seen *calls.Rule) policyCalls {
+	return policyCalls{
+		Policy:    policy,
+		Allowed:   seen.Calls(observe.Allowed) + seen.Calls(observe.Partial),
+		Denied:    seen.Calls(observe.Denied),
+		WouldDeny: seen.Calls(observe.WouldDeny),
+		Errors:    seen.Calls(observe.Error),
+	}
+}
+
+// cut sorts the keys and keeps the first n, those with the most certain denials.
+func (list *TopList) cut() {
 	slices.SortStableFunc(list.Top, func(x, y keyShown) int {
-		return cmp.Or(cmp.Compare(y.Denials-y.Error, x.Denials-x.Error), cmp.Compare(y.Denials, x.Denials), cmp.Compare(x.Policy, y.Policy), cmp.Compare(x.Rule, y.Rule))
+		return cmp.Or(
+			cmp.Compare(y.Denials-y.Error, x.Denials-x.Error),
+			cmp.Compare(y.Denials, x.Denials),
+			cmp.Compare(x.Policy, y.Policy),
+			cmp.Compare(x.Rule, y.Rule),
+		)
 	})
-	list.Top = list.Top[:min(n, len(list.Top))]
+	list.Top = list.Top[:min(list.n, len(list.Top))]
 	if !list.since.IsZero() {
 		list.Since = Stamp(list.since)
 	}
-	writeJSON(w, http.StatusOK, marshal(list))
 }
 
 // rulesOf returns all policies, the inline ones last, or if one is set the policy of a name. A
@@ -329,11 +384,15 @@ func (list *TopList) addKeys(sketch *topkeys.Sketch, like keyShown, names []stri
 		list.since = report.Since
 	}
 	for i := range report.Top {
-		t, k := &report.Top[i], like
-		k.Key, k.Clipped, k.Denials, k.Error = map[string]string{}, t.Clipped, t.Denials, t.Error
+		top := &report.Top[i]
+		shown := like
+		shown.Clipped = top.Clipped
+		shown.Denials = top.Denials
+		shown.Error = top.Error
+		shown.Key = map[string]string{}
 		for i, name := range names {
-			k.Key[name] = t.Values[i]
+			shown.Key[name] = top.Values[i]
 		}
-		list.Top = append(list.Top, k)
+		list.Top = append(list.Top, shown)
 	}
 }
