@@ -14,8 +14,14 @@ import (
 // Facts returns the content of Banner for a line of the log: names and values in turn.
 func (s *Server) Facts() []any {
 	set := s.set()
-	facts := []any{"version", s.config.Version, "listen", s.main.url(), "store", s.config.StoreName,
-		"source", set.File.Name, "policies", len(set.Rules), "limits", set.Limits}
+	facts := []any{
+		"version", s.config.Version,
+		"listen", s.main.url(),
+		"store", s.config.StoreName,
+		"source", set.File.Name,
+		"policies", len(set.Rules),
+		"limits", set.Limits,
+	}
 	for _, p := range s.ports[1:] { // without the main one
 		facts = append(facts, listenerNames[p.flag], p.url())
 	}
@@ -60,9 +66,12 @@ func (s *Server) Banner(w io.Writer) error {
 		}
 	}
 	if c := s.rules.Load(); c != nil {
-		fmt.Fprintf(t, "  envoy\t%s: %d domains, %d rules, %s windows\n", c.Source, len(c.Domains), c.Rules(), s.config.EnvoyOptions.Windows)
+		fmt.Fprintf(t, "  envoy\t%s: %d domains, %d rules, %s windows\n", c.Source, len(c.Domains),
+			c.Rules(), s.config.EnvoyOptions.Windows)
 	}
-	fmt.Fprintf(t, "  decide\tPOST /v1/check, /v1/checks, /v1/peek, /v1/count, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release, /v1/extend, /v1/block; DELETE /v1/keys/{policy}\n")
+	fmt.Fprintf(t, "  decide\tPOST /v1/check, /v1/checks, /v1/peek, /v1/count, /v1/record, "+
+		"/v1/refund, /v1/reserve, /v1/settle, /v1/release, /v1/extend, /v1/block; "+
+		"DELETE /v1/keys/{policy}\n")
 	fmt.Fprintf(t, "  proxies\tANY /gate/{policy}?dimension=value\n")
 	fmt.Fprintf(t, "  look\tGET /v1/policies, /v1/top, /readyz, /livez, /metrics, /openapi.json\n")
 	t.Flush() // to a buffer, which takes everything
@@ -87,16 +96,19 @@ func furthermore(p *policy.Definition) string {
 			all = append(all, fmt.Sprintf("%s warns at %d%%", l.Name, share))
 		}
 	}
-	for _, some := range []struct {
-		n    int
-		word string
-	}{{len(p.Plans), "plan"}, {len(p.Overrides), "override"}} {
-		switch {
-		case some.n == 1:
-			all = append(all, "1 "+some.word)
-		case some.n > 1:
-			all = append(all, fmt.Sprintf("%d %ss", some.n, some.word))
-		}
+	if n := len(p.Plans); n > 0 {
+		all = append(all, quantity(n, "plan"))
+	}
+	if n := len(p.Overrides); n > 0 {
+		all = append(all, quantity(n, "override"))
 	}
 	return strings.Join(all, ", ")
+}
+
+// quantity returns "1 plan" or "2 plans".
+func quantity(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/resp"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
-	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 )
 
@@ -46,7 +45,12 @@ const (
 )
 
 // listenerNames has the name of each listener in metrics and in the log, by its flag.
-var listenerNames = map[string]string{mainFlag: "main", adminFlag: "admin", grpcFlag: "grpc", respFlag: "resp"}
+var listenerNames = map[string]string{
+	mainFlag:  "main",
+	adminFlag: "admin",
+	grpcFlag:  "grpc",
+	respFlag:  "resp",
+}
 
 // adminDefault is the address for operators if other machines can reach the main
 // listener and no other address is configured.
@@ -66,7 +70,7 @@ func (s *Server) newListeners() error {
 	if err := cmp.Or(errs[:]...); err != nil {
 		return err
 	}
-	programs := len(s.ports) // listeners of programs and proxies
+	programs := len(s.ports) // the number of listeners of programs and proxies
 	if s.admin != nil {
 		programs--
 	}
@@ -74,7 +78,8 @@ func (s *Server) newListeners() error {
 	s.main.Shared = s.admin == nil
 	s.serveHTTP(s.main)
 	if s.admin != nil {
-		s.admin.Admin, s.admin.conns = true, s.connections.admin
+		s.admin.Admin = true
+		s.admin.conns = s.connections.admin
 		s.serveHTTP(s.admin)
 	}
 	if s.grpc != nil {
@@ -98,9 +103,12 @@ func (s *Server) newListener(flag, address string, protocols ...string) (*listen
 		return nil, fmt.Errorf("weir: cannot listen: %s: %w", flag, err)
 	}
 	l := &listener{flag: flag, address: a}
-	l.API, l.Local = s.api, a.Local()
-	if t := s.config.TLS; t != nil && !a.IsUnix() && (flag != adminFlag || !l.Local) {
-		l.tls, l.Clients = t.Config(protocols...), t.AcceptsClientCerts()
+	l.API = s.api
+	l.Local = a.Local()
+	isLocalAdmin := flag == adminFlag && l.Local
+	if t := s.config.TLS; t != nil && !a.IsUnix() && !isLocalAdmin {
+		l.tls = t.Config(protocols...)
+		l.Clients = t.AcceptsClientCerts()
 	}
 	s.ports = append(s.ports, l)
 	return l, nil
@@ -123,9 +131,13 @@ func (s *Server) serveHTTP(l *listener) {
 		WriteTimeout:      c.Write,
 		IdleTimeout:       c.Idle,
 		MaxHeaderBytes:    maxHeader,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 100, MaxReceiveBufferPerConnection: httpapi.MaxBody, MaxReceiveBufferPerStream: httpapi.MaxBody},
-		ConnContext:       httpapi.WithConn,
-		ErrorLog:          log.New(&observe.Log{To: s.log, Max: logLines, Period: logPeriod}, "", 0),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          100,
+			MaxReceiveBufferPerConnection: httpapi.MaxBody,
+			MaxReceiveBufferPerStream:     httpapi.MaxBody,
+		},
+		ConnContext: httpapi.WithConn,
+		ErrorLog:    log.New(newLog(s.log), "", 0),
 
 		DisableGeneralOptionsHandler: true, // OPTIONS * is answered like an unknown path
 	}
@@ -139,8 +151,9 @@ func (s *Server) serveHTTP(l *listener) {
 	}
 }
 
-// firstCallTime is how long a connection without a complete call has at the end: gRPC would wait
-// for its handshake and message, and net/http for the header of its request.
+// firstCallTime is how long a connection without a complete call stays open while the server
+// drains: gRPC would wait for its handshake and message, and net/http for the header of its
+// request.
 const firstCallTime = time.Second
 
 // end drains the listener.
@@ -152,26 +165,43 @@ func (l *listener) end(ctx context.Context) error {
 
 // serveGRPC makes l the listener for Envoy's rate limit service.
 func (s *Server) serveGRPC(l *listener) {
-	access := &envoy.Access{Token: s.config.Auth.Token, Capacity: s.capacity, Unauthorized: &s.api.Unauthorized}
+	access := &envoy.Access{
+		Token:        s.config.Auth.Token,
+		Capacity:     s.capacity,
+		Unauthorized: &s.api.Unauthorized,
+	}
 	if l.Clients {
 		access.TLS = s.config.TLS
 	}
 	s.rpc = envoy.NewListener(s.envoy, l.tls, access)
-	l.grpc, l.Private, l.serve, l.drain = true, access.Private(), s.rpc.Serve, s.rpc.Drain
+	l.grpc = true
+	l.Private = access.Private()
+	l.serve = s.rpc.Serve
+	l.drain = s.rpc.Drain
 }
 
 // serveRESP makes l the listener for Redis clients.
 func (s *Server) serveRESP(l *listener) {
 	c := &s.config
 	config := resp.Config{
-		Policies: s.policies.Version, Inline: s.inline, Capacity: s.capacity, Errors: s.errors, Waits: c.Memory == nil,
-		Token: c.Auth.Token, Admin: c.Auth.Admin, NoReset: s.admin != nil, Version: c.Version, Log: s.log,
+		Policies: s.policies.Version,
+		Inline:   s.inline,
+		Capacity: s.capacity,
+		Errors:   s.errors,
+		Waits:    c.Memory == nil,
+		Token:    c.Auth.Token,
+		Admin:    c.Auth.Admin,
+		NoReset:  s.admin != nil,
+		Version:  c.Version,
+		Log:      s.log,
 	}
 	if l.Clients {
 		config.TLS = c.TLS
 	}
 	s.resp = resp.New(config)
-	l.Private, l.serve, l.drain = s.resp.Private(), s.resp.Serve, s.resp.Shutdown
+	l.Private = s.resp.Private()
+	l.serve = s.resp.Serve
+	l.drain = s.resp.Shutdown
 }
 
 // maxStrangers is the number of gRPC connections without a complete authorized call.
@@ -184,7 +214,13 @@ const maxStrangers = 256
 // these would be the connections of one proxy, so there is no bound unless
 // Limits.PerAddress is set.
 func (l *listener) open(s *Server) (err error) {
-	c := listen.Config{Address: l.address, Mode: s.config.SocketMode, Conns: cmp.Or(l.conns, s.connections.each), Spare: s.connections.spare, PerAddress: s.config.Limits.PerAddress}
+	c := listen.Config{
+		Address:    l.address,
+		Mode:       s.config.SocketMode,
+		Conns:      cmp.Or(l.conns, s.connections.each),
+		Spare:      s.connections.spare,
+		PerAddress: s.config.Limits.PerAddress,
+	}
 	if c.PerAddress == 0 && (l.Private || !l.Local) {
 		c.PerAddress = max(c.Conns/4, spareConns)
 	}
@@ -195,12 +231,14 @@ func (l *listener) open(s *Server) (err error) {
 		// Health checks may come every ten seconds over one connection. Its end must not
 		// meet one of them.
 		c.AdmitWithin += c.AdmitWithin / 20
-		c.Strangers, c.Allowance = maxStrangers, envoy.Allowance
+		c.Strangers = maxStrangers
+		c.Allowance = envoy.Allowance
 	} else {
 		c.TLS = l.tls
 	}
 	c.Closed = func(client net.Addr, reason string) {
-		s.closings.Line(slog.LevelWarn, "connection closed", "listener", l.flag, "client", client.String(), "reason", reason)
+		s.closings.Line(slog.LevelWarn, "connection closed", "listener", l.flag,
+			"client", client.String(), "reason", reason)
 	}
 	if l.socket, err = listen.Open(c); err != nil {
 		return fmt.Errorf("weir: cannot listen: %w", err)
@@ -244,18 +282,23 @@ func (s *Server) checkAccess() error {
 	var errs []error
 	c := &s.config
 	for _, p := range s.ports {
-		// each closes the calls that it does not open
-		secret, flag := cmp.Or(c.Auth.Token, c.Auth.Gate), "--token-file"
+		// Either secret closes the calls that it does not open.
+		secret := cmp.Or(c.Auth.Token, c.Auth.Gate)
+		flag := "--token-file"
 		if p.flag == adminFlag {
-			secret, flag = c.Auth.Admin, "--admin-token-file"
+			secret = c.Auth.Admin
+			flag = "--admin-token-file"
 		}
 		if !p.address.Local() && secret == nil && !p.Clients && !c.Insecure {
-			errs = append(errs, fmt.Errorf("%s %s can be reached from other machines without authentication; set %s FILE, or --tls-client-ca FILE with --tls-cert and --tls-key, or listen on 127.0.0.1 or unix:/path",
-				p.flag, p.address, flag))
+			errs = append(errs, fmt.Errorf("%s %s can be reached from other machines "+
+				"without authentication; set %s FILE, "+
+				"or --tls-client-ca FILE with --tls-cert and --tls-key, "+
+				"or listen on 127.0.0.1 or unix:/path", p.flag, p.address, flag))
 		}
 		if (p == s.redis || p == s.grpc) && s.api.GatesOnly && !p.Clients {
-			errs = append(errs, fmt.Errorf("%s %s has no gates, and --gate-secret-file without a token opens gates alone; set --token-file FILE, or --insecure-listen",
-				p.flag, p.address))
+			errs = append(errs, fmt.Errorf("%s %s has no gates, "+
+				"and --gate-secret-file without a token opens gates alone; "+
+				"set --token-file FILE, or --insecure-listen", p.flag, p.address))
 		}
 	}
 	return errors.Join(errs...)
@@ -272,12 +315,15 @@ func (s *Server) Warnings() (all []string) {
 		if p.grpc {
 			risk = "charge every key"
 		}
-		switch where := p.flag + " " + p.address.String(); {
+		where := p.flag + " " + p.address.String()
+		switch {
 		case p.address.Local():
 		case s.config.Insecure:
-			all = append(all, where+" can be reached from other machines; --insecure-listen lets anybody there "+risk)
+			all = append(all, where+" can be reached from other machines; "+
+				"--insecure-listen lets anybody there "+risk)
 		case p.tls == nil:
-			all = append(all, where+" speaks without TLS: tokens cross the network in the clear; set --tls-cert and --tls-key")
+			all = append(all, where+" speaks without TLS: "+
+				"tokens cross the network in the clear; set --tls-cert and --tls-key")
 		}
 	}
 	return all
@@ -327,5 +373,7 @@ func (p *connections) warning() string {
 	if p.descriptors == 0 || p.each >= 1000 {
 		return ""
 	}
-	return fmt.Sprintf("%d file descriptors allow %d connections to each listener, further ones are refused; raise ulimit -n, or LimitNOFILE= of systemd", p.descriptors, p.each)
+	return fmt.Sprintf("%d file descriptors allow %d connections to each listener, "+
+		"further ones are refused; raise ulimit -n, or LimitNOFILE= of systemd",
+		p.descriptors, p.each)
 }

@@ -25,11 +25,13 @@ type reloads struct {
 
 // after returns the count after a reload that failed with err, or succeeded.
 func (r reloads) after(err error) *reloads {
-	r.last, r.err = time.Now(), err
+	r.last = time.Now()
+	r.err = err
 	if err != nil {
 		r.failed++
 	} else {
-		r.done, r.succeeded = r.done+1, r.last
+		r.done++
+		r.succeeded = r.last
 	}
 	return &r
 }
@@ -51,11 +53,13 @@ func (s *Server) Reload(f *policy.File, err error) error {
 	}
 	s.reloads.Store(s.reloads.Load().after(err))
 	if err != nil {
-		s.log.Error("policies not reloaded; those in force stay", "generation", s.Generation(), "error", enforce.FirstError(err))
+		s.log.Error("policies not reloaded; those in force stay", "generation", s.Generation(),
+			"error", enforce.FirstError(err))
 		return err
 	}
 	s.warnMistakes()
-	s.log.Info("policies reloaded", "source", f.Name, "generation", s.Generation(), "changes", enforce.JoinChanges(policy.Changes(before, f)))
+	s.log.Info("policies reloaded", "source", f.Name, "generation", s.Generation(),
+		"changes", enforce.JoinChanges(policy.Changes(before, f)))
 	return nil
 }
 
@@ -100,9 +104,13 @@ func (s *Server) served(f *policy.File) (*policy.File, error) {
 func checkInlineNames(f *policy.File) error {
 	for _, p := range f.Policies {
 		if inline.Named(p.Name) {
-			return &policy.Error{File: f.Name, Line: p.Line,
-				Problem: "policy " + p.Name + " has the name of an inline policy, which calls may carry by --inline-policies",
-				Next:    "choose a name that does not begin with " + inline.Prefix}
+			return &policy.Error{
+				File: f.Name,
+				Line: p.Line,
+				Problem: "policy " + p.Name + " has the name of an inline policy, " +
+					"which calls may carry by --inline-policies",
+				Next: "choose a name that does not begin with " + inline.Prefix,
+			}
 		}
 	}
 	return nil
@@ -114,7 +122,9 @@ func (s *Server) warnMistakes() {
 	set := s.set()
 	for _, p := range set.Rules {
 		for _, limit := range definition.Closed(p.Definition) {
-			s.log.Warn("a limit allows 0 units, so every attempt is denied; write unlimited for no bound", "policy", p.Name, "line", p.Line, "limit", limit)
+			s.log.Warn("a limit allows 0 units, so every attempt is denied; "+
+				"write unlimited for no bound",
+				"policy", p.Name, "line", p.Line, "limit", limit)
 		}
 		for _, o := range definition.Expired(p.Definition, set.Since) {
 			s.log.Warn("an override has expired and no longer applies; remove it",
@@ -126,7 +136,9 @@ func (s *Server) warnMistakes() {
 // newEnvoy makes Envoy's rate limit service of the configuration.
 func (s *Server) newEnvoy() {
 	o := s.config.EnvoyOptions
-	o.Engine, o.Log, o.Tracer = s.config.Engine, s.log, s.config.Tracer
+	o.Engine = s.config.Engine
+	o.Log = s.log
+	o.Tracer = s.config.Tracer
 	o.ObserveDuration = func(d time.Duration) { s.metrics.Took[observe.GRPC].Observe(d.Seconds()) }
 	o.Top = s.observer.NewSketch
 	s.envoy = envoy.New(o)
@@ -143,12 +155,14 @@ func (s *Server) ReloadEnvoy(c *envoyconf.Config, err error) error {
 	}
 	s.envoyReloads.Store(s.envoyReloads.Load().after(err))
 	if err != nil {
-		s.log.Error("envoy configuration not reloaded; the one in force stays", "error", enforce.FirstError(err))
+		s.log.Error("envoy configuration not reloaded; the one in force stays",
+			"error", enforce.FirstError(err))
 		return err
 	}
 	changes := enforce.JoinChanges(envoyconf.Changes(s.rules.Load(), c))
 	s.rules.Store(c)
-	s.log.Info("envoy configuration reloaded", "source", c.Source, "domains", len(c.Domains), "rules", c.Rules(), "changes", changes)
+	s.log.Info("envoy configuration reloaded", "source", c.Source, "domains", len(c.Domains),
+		"rules", c.Rules(), "changes", changes)
 	for _, warning := range c.Warnings {
 		s.log.Warn("envoy configuration", "warning", warning)
 	}

@@ -43,44 +43,50 @@ type Config struct {
 	Policies *policy.File  // its Name is for people, too
 	Inline   bool          // calls may carry policies of their own
 	Engine   engine.Engine // decides
-	// Engine, if it keeps its histories in this process alone; default: none
-	Memory *weir.Memory
-	// Engine, if its store can be down, for metrics and the status; default: none
-	Fallback  *fallback.Engine
-	StoreName string           // the engine's name for people, without credentials
-	StoreNote string           // for the banner; default: none
-	Disk      *weirdisk.Engine // below Engine, for metrics; default: none
-	StoreDown func() error     // why the store is unavailable, as far as is known without a call
-	Listen    string           // host:port or unix:/path; port 0 chooses a free one
-	Log       *slog.Logger
-	Version   string // the program's version, for /metrics
-	Limits    Limits
 
-	// host:port or unix:/path for Envoy's rate limit service; default: none
-	GRPCListen string
-	// its domains besides the policies; with it Policies may be empty
-	Envoy        *envoyconf.Config
-	EnvoyOptions envoy.Options // the options of that service; the Server sets Engine and Log
+	// The parts of Engine, for metrics and the status. Default: none.
+	Memory   *weir.Memory     // set if Engine keeps its histories in this process alone
+	Disk     *weirdisk.Engine // the store on disk below Engine
+	Fallback *fallback.Engine // set if the store of Engine can be down
 
-	// the header field with the idempotency key of a gate call, which proxies must set; default:
-	// none
-	GateID string
-	// gets a span of each decision; default: none, and nothing is computed for it
-	Tracer   observe.Tracer
-	TopKeys  topkeys.Form       // how GET /v1/top shows keys; default: by their values
-	Recorder *recorder.Recorder // records calls; default: none are recorded. Its owner closes it
+	StoreName string       // the engine's name for people, without credentials
+	StoreNote string       // a line of the banner; default: none
+	StoreDown func() error // why the store is unavailable, as far as is known without a call
 
-	RESPListen string // for Redis clients; default: none
-	// for operators; default: Listen if that is local, otherwise 127.0.0.1:7072
-	AdminListen string
+	Log     *slog.Logger
+	Version string // the program's version, for /metrics
+	Limits  Limits
+
+	// Addresses are host:port or unix:/path; port 0 chooses a free one.
+	Listen      string
+	AdminListen string      // for operators; default: Listen if that is local, otherwise port 7072
+	GRPCListen  string      // for Envoy's rate limit service; default: none
+	RESPListen  string      // for Redis clients; default: none
 	SocketMode  fs.FileMode // the mode of unix sockets; default 0660
-	TLS         *listen.TLS // default: none
-	Auth        httpapi.Auth
-	// that Host may hold where callers need no secret, besides localhost, addresses and the name
-	// in Listen
+
+	// Envoy has the domains of Envoy's service besides the policies; with it Policies may be
+	// empty. The Server sets Engine and Log of EnvoyOptions.
+	Envoy        *envoyconf.Config
+	EnvoyOptions envoy.Options
+
+	TLS  *listen.TLS // default: none
+	Auth httpapi.Auth
+
+	// Hosts are the names that Host may hold where callers need no secret, besides localhost,
+	// addresses and the name in Listen.
 	Hosts listen.Names
-	// listen where other machines can connect, though Auth and TLS require nothing of them
+
+	// Insecure listens where other machines can connect, though Auth and TLS require nothing of
+	// them.
 	Insecure bool
+
+	// GateID is the header field with the idempotency key of a gate call, which proxies must
+	// set. Default: none.
+	GateID string
+
+	Tracer   observe.Tracer     // gets a span of each decision; default: none
+	TopKeys  topkeys.Form       // how GET /v1/top shows keys; default: by their values
+	Recorder *recorder.Recorder // records calls, and its owner closes it; default: none
 
 	// Reread, for POST /v1/reload, reads the policies again and calls Reload. Default: there
 	// is nothing to read again.
@@ -93,22 +99,33 @@ type Limits struct {
 	Read       time.Duration // to send a whole request
 	Write      time.Duration // from the end of a request's header to the end of its answer
 	Idle       time.Duration // between two requests of a connection
-	// simultaneous connections of authenticated callers; further ones get 503
-	Conns int
-	// connections of one client address that have not authenticated, or all of them where no
-	// caller must; 0 = a quarter of Conns and at least 16, none on loopback where no caller must
-	PerAddress int
 	Prove      time.Duration // for a connection to authenticate where its listener requires that
-	InFlight   int           // simultaneous requests that wait for the store; further ones get 503
-	Linger     time.Duration // from the first 503 of /readyz to the end of accepting requests
-	Drain      time.Duration // then, for requests in flight to end
+
+	// Conns is the number of simultaneous connections of authenticated callers. Further ones
+	// get 503.
+	Conns int
+
+	// PerAddress is the number of connections of one client address that have not
+	// authenticated, or of all of them where no caller must. 0 = a quarter of Conns and at least
+	// 16; none on loopback where no caller must authenticate.
+	PerAddress int
+
+	InFlight int           // simultaneous requests that wait for the store; further ones get 503
+	Linger   time.Duration // from the first 503 of /readyz to the end of accepting requests
+	Drain    time.Duration // then, for requests in flight to end
 }
 
 // DefaultLimits are the limits of weir serve without flags.
 var DefaultLimits = Limits{
-	ReadHeader: 5 * time.Second, Read: 10 * time.Second, Write: 20 * time.Second, Idle: 2 * time.Minute,
-	Prove: 10 * time.Second,
-	Conns: 10_000, InFlight: 1000, Linger: 250 * time.Millisecond, Drain: 10 * time.Second,
+	ReadHeader: 5 * time.Second,
+	Read:       10 * time.Second,
+	Write:      20 * time.Second,
+	Idle:       2 * time.Minute,
+	Prove:      10 * time.Second,
+	Conns:      10_000,
+	InFlight:   1000,
+	Linger:     250 * time.Millisecond,
+	Drain:      10 * time.Second,
 }
 
 // maxHeader is the largest request header, in bytes.
@@ -124,16 +141,18 @@ type Server struct {
 	metrics  *metrics.Metrics
 	api      *httpapi.API
 
-	// held while policies, rules and reloads are replaced
-	reloading             sync.Mutex
-	reloads, envoyReloads atomic.Pointer[reloads] // counts for policies and for rules; never nil
+	reloading    sync.Mutex              // held while policies, rules and reloads are replaced
+	reloads      atomic.Pointer[reloads] // the reloads of policies; never nil
+	envoyReloads atomic.Pointer[reloads] // the reloads of rules; never nil
 
 	envoy *envoy.Service
 	rules atomic.Pointer[envoyconf.Config] // Envoy's rules besides the policies; nil = none
 
 	ports       []*listener     // all of them, the main one first
-	main, admin *listener       // admin is nil if main also serves operators
-	grpc, redis *listener       // nil without Config.GRPCListen or Config.RESPListen
+	main        *listener       // programs and proxies
+	admin       *listener       // operators; nil if main also serves them
+	grpc        *listener       // nil without Config.GRPCListen
+	redis       *listener       // nil without Config.RESPListen
 	rpc         *envoy.Listener // serves grpc
 	resp        *resp.Server    // serves redis
 	connections connections
@@ -148,18 +167,35 @@ const (
 	logPeriod = 10 * time.Second
 )
 
+// newLog returns a log of such lines.
+func newLog(to *slog.Logger) *observe.Log {
+	return &observe.Log{To: to, Max: logLines, Period: logPeriod}
+}
+
 // New checks the configuration and returns a server that does not listen yet.
 func New(c Config) (*Server, error) {
-	s := &Server{config: c, log: c.Log, capacity: calls.NewCapacity(c.Limits.InFlight),
+	s := &Server{
+		config:   c,
+		log:      c.Log,
+		capacity: calls.NewCapacity(c.Limits.InFlight),
+		metrics:  metrics.New(c.Version),
 		errors:   &observe.Log{To: c.Log, Max: 1, Period: time.Second},
-		closings: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}}
-	s.metrics = metrics.New(c.Version)
-	s.observer = &calls.Observer{Metrics: s.metrics, Tracer: c.Tracer, TopKeys: c.TopKeys,
-		Recorder: c.Recorder, Log: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}, Errors: s.errors}
+		closings: newLog(c.Log),
+	}
+	s.observer = &calls.Observer{
+		Metrics:  s.metrics,
+		Tracer:   c.Tracer,
+		TopKeys:  c.TopKeys,
+		Recorder: c.Recorder,
+		Log:      newLog(c.Log),
+		Errors:   s.errors,
+	}
 	if c.Inline {
 		s.inline = newInline(s.observer, c.Engine)
 	}
-	s.observer.AddMetrics(func() []*enforce.Rule { return slices.Concat(s.set().Rules, s.inline.Rules()) })
+	s.observer.AddMetrics(func() []*enforce.Rule {
+		return slices.Concat(s.set().Rules, s.inline.Rules())
+	})
 	first, err := s.served(c.Policies)
 	if err != nil {
 		return nil, err
@@ -172,18 +208,34 @@ func New(c Config) (*Server, error) {
 	s.warnMistakes()
 	s.reloads.Store(&reloads{succeeded: s.set().Since})
 	s.envoyReloads.Store(new(reloads))
-	s.api = httpapi.New(httpapi.Config{
-		Policies: s.policies.Version, Inline: s.inline, Status: s.status, Capacity: s.capacity,
-		Envoy: s.envoy, HasDomain: func(name string) bool { return s.rules.Load().Domain(name) != nil },
-		Metrics: s.metrics.Handler(), Reread: c.Reread,
-		Errors: s.errors, GateLog: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod},
-		Auth: c.Auth, TLS: c.TLS, Insecure: c.Insecure, GateID: c.GateID, Tracing: c.Tracer != nil, TopKeys: c.TopKeys,
-	})
+	s.api = httpapi.New(s.handlers())
 	if err := s.newListeners(); err != nil {
 		return nil, err
 	}
 	s.addMetrics()
 	return s, s.checkAccess()
+}
+
+// handlers returns the configuration of the HTTP handlers.
+func (s *Server) handlers() httpapi.Config {
+	return httpapi.Config{
+		Policies:  s.policies.Version,
+		Inline:    s.inline,
+		Status:    s.status,
+		Capacity:  s.capacity,
+		Envoy:     s.envoy,
+		HasDomain: func(name string) bool { return s.rules.Load().Domain(name) != nil },
+		Metrics:   s.metrics.Handler(),
+		Reread:    s.config.Reread,
+		Errors:    s.errors,
+		GateLog:   newLog(s.log),
+		Auth:      s.config.Auth,
+		TLS:       s.config.TLS,
+		Insecure:  s.config.Insecure,
+		GateID:    s.config.GateID,
+		Tracing:   s.config.Tracer != nil,
+		TopKeys:   s.config.TopKeys,
+	}
 }
 
 // newInline returns the inline policies on an engine. Their sketches of denied keys are as small as
@@ -206,10 +258,18 @@ func (s *Server) set() *enforce.Version { return s.policies.Version() }
 // status returns the state of the server for /readyz.
 func (s *Server) status() httpapi.Readiness {
 	set := s.set()
-	now := httpapi.Readiness{Ready: true, Policies: len(set.Rules), Limits: set.Limits,
-		Store: s.config.StoreName, Source: set.File.Name, Generation: set.Generation, Since: httpapi.Stamp(set.Since)}
+	now := httpapi.Readiness{
+		Ready:      true,
+		Policies:   len(set.Rules),
+		Limits:     set.Limits,
+		Store:      s.config.StoreName,
+		Source:     set.File.Name,
+		Generation: set.Generation,
+		Since:      httpapi.Stamp(set.Since),
+	}
 	if s.api.Draining.Load() {
-		now.Ready, now.Why = false, "draining: the server is about to stop"
+		now.Ready = false
+		now.Why = "draining: the server is about to stop"
 	}
 	if err := s.storeDown(); err != nil {
 		now.StoreDown = err.Error()
@@ -221,7 +281,12 @@ func (s *Server) status() httpapi.Readiness {
 		}
 	}
 	if c := s.rules.Load(); c != nil {
-		now.Envoy = &httpapi.EnvoyStatus{Source: c.Source, Domains: len(c.Domains), Rules: c.Rules(), Failed: s.envoyReloads.Load().err != nil}
+		now.Envoy = &httpapi.EnvoyStatus{
+			Source:  c.Source,
+			Domains: len(c.Domains),
+			Rules:   c.Rules(),
+			Failed:  s.envoyReloads.Load().err != nil,
+		}
 	}
 	return now
 }
@@ -260,9 +325,8 @@ func (s *Server) close() {
 
 // Serve answers requests after Listen, until ctx is done. Then /readyz answers 503, requests are
 // still accepted for Limits.Linger, and those in flight are answered; operators and probes are
-// served last. An error means that a
-// listener failed, or that requests took longer than Limits.Drain and were cut off. A
-// Server serves once.
+// served last. An error means that a listener failed, or that requests took longer than
+// Limits.Drain and were cut off. A Server serves once.
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, len(s.ports))
 	for _, p := range s.ports {
@@ -275,7 +339,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.api.Draining.Store(true)
-	s.log.Info("draining", "linger", s.config.Limits.Linger.String(), "drain", s.config.Limits.Drain.String())
+	s.log.Info("draining", "linger", s.config.Limits.Linger.String(),
+		"drain", s.config.Limits.Drain.String())
 	if s.rpc != nil {
 		s.rpc.NotServing()
 	}

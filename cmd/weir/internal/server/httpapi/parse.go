@@ -379,7 +379,8 @@ func (s *scratch) checkMembers() error {
 		return calls.BadInput(`"at" and "granted_at_us" are the same instant; give one of them`)
 	case missing&instant == instant:
 		return calls.BadInput(`"granted_at_us" is missing: ` +
-			`the instant of the grant to take back, in microseconds since 1970 (or "at" of its answer)`)
+			`the instant of the grant to take back, in microseconds since 1970 (or "at" of ` +
+			`its answer)`)
 	}
 	return nil
 }
@@ -430,7 +431,8 @@ func (s *scratch) member(name []byte) (err error) {
 		err = s.json.Array(`"limit_names" must be an array of names, […]`, s.limitName)
 	case linesMember:
 		c.lines = []string{}
-		err = s.json.Array(`"limits" must be an array of limits, ["10 per minute per user"]`, s.line)
+		err = s.json.Array(`"limits" must be an array of limits, ["10 per minute per user"]`,
+			s.line)
 	case togetherMember:
 		s.together, err = s.json.Bool(`"together" must be true or false`)
 	}
@@ -589,7 +591,8 @@ func idempotencyKey(h http.Header, body string) (string, error) {
 	case !given:
 		return body, nil
 	case body != "" && body != id:
-		return "", calls.BadInput(`%s and "id" name two operations; give one of them`, idempotencyField)
+		return "", calls.BadInput(`%s and "id" name two operations; give one of them`,
+			idempotencyField)
 	}
 	return id, nil
 }

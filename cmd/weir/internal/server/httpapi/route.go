@@ -517,7 +517,8 @@ func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, as role) {
 	case as == gates:
 		reason = "the gate secret is missing or wrong; " +
 			"send " + GateHeader + ", with the secret of --gate-secret-file"
-		a.logGate("authentication required: the header field " + GateHeader + " is missing or wrong")
+		a.logGate("authentication required: the header field " + GateHeader +
+			" is missing or wrong")
 	case a.GatesOnly && (as != operators || a.Auth.Admin == nil):
 		reason = "weir serve has a --gate-secret-file and no token, so only gates are open; " +
 			"a --token-file, and for operators an --admin-token-file or --admin-listen, " +
