@@ -192,7 +192,6 @@ func (s *Server) serveRESP(l *listener) {
 		Token:    c.Auth.Token,
 		Admin:    c.Auth.Admin,
 		NoReset:  s.admin != nil,
-		Version:  c.Version,
 		Log:      s.log,
 	}
 	if l.Clients {

@@ -85,6 +85,8 @@ func init() {
 		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value … [LIMIT name] …", least: 1, most: maxArgs, syntax: syntax{options: []string{"LIMITS", "LIMIT"}}, change: reset, op: engine.Reset, needs: mayReset},
 		{name: "WEIR.BLOCK", usage: "WEIR.BLOCK policy dimension=value … for_ms [LIMIT name] …", least: 2, most: maxArgs, syntax: syntax{needs: blockTime, numbers: 1, options: []string{"LIMITS", "LIMIT"}}, change: block, op: engine.Block, needs: mayReset},
 
+		// Libraries send these when they connect: ioredis INFO, rueidis CLIENT TRACKING, and
+		// StackExchange.Redis ECHO.
 		{name: "PING", usage: "PING [message]", most: 1, reply: ping},
 		{name: "ECHO", usage: "ECHO message", least: 1, most: 1, reply: ping},
 		{name: "HELLO", usage: "HELLO [2|3 [AUTH default TOKEN] [SETNAME name]]", most: 6, open: true, reply: hello},
@@ -92,8 +94,6 @@ func init() {
 		{name: "CLIENT", usage: "CLIENT SETNAME name", least: 1, most: maxArgs, reply: client},
 		{name: "SELECT", usage: "SELECT 0", least: 1, most: 1, reply: selectDatabase},
 		{name: "INFO", usage: "INFO [section …]", most: maxArgs, reply: info},
-		{name: "CONFIG", usage: "CONFIG GET name", least: 1, most: maxArgs, reply: configCommand},
-		{name: "RESET", usage: "RESET", open: true, reply: resetSession},
 		{name: "QUIT", usage: "QUIT", most: maxArgs, open: true, reply: quit},
 	}
 	byName = make(map[string]*command, len(commands))

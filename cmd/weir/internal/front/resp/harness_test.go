@@ -50,7 +50,7 @@ func newTestServer(t testing.TB, change ...func(*Config)) *Server {
 // newTestServerOn serves the policies of most tests, and more, on e.
 func newTestServerOn(t testing.TB, e engine.Engine, more []weir.Policy, change ...func(*Config)) *Server {
 	t.Helper()
-	c := Config{Policies: policies(t, e, more...), Capacity: calls.NewCapacity(1000), Version: "1.2.3", Log: slog.New(slog.DiscardHandler),
+	c := Config{Policies: policies(t, e, more...), Capacity: calls.NewCapacity(1000), Log: slog.New(slog.DiscardHandler),
 		Errors: &observe.Log{To: slog.New(slog.DiscardHandler), Max: 1, Period: time.Second}}
 	for _, f := range change {
 		f(&c)

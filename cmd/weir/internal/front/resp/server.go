@@ -60,9 +60,8 @@ type Config struct {
 	Admin   *listen.Secret
 	NoReset bool // operators have another listener
 	// with client certificates, each gives the rights of programs; nil = none does
-	TLS     *listen.TLS
-	Version string // the program's version, for INFO
-	Log     *slog.Logger
+	TLS *listen.TLS
+	Log *slog.Logger
 }
 
 // rights are the rights of a client; 0 = none. Those of several credentials add up.
@@ -89,8 +88,7 @@ const (
 
 // Server serves Redis clients.
 type Server struct {
-	config  Config
-	started time.Time
+	config Config
 
 	programs rights // rights by the token or a certificate
 	anybody  rights // rights without a credential
@@ -116,7 +114,7 @@ func (s *Server) finder() inline.Finder {
 
 // New returns a server that does not serve yet.
 func New(c Config) *Server {
-	s := &Server{config: c, started: time.Now(), programs: mayDecide}
+	s := &Server{config: c, programs: mayDecide}
 	if c.Admin == nil && !c.NoReset {
 		s.programs |= mayReset
 	}

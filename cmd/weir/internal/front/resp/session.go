@@ -2,10 +2,7 @@ package resp
 
 import (
 	"crypto/tls"
-	"fmt"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/answer"
@@ -17,7 +14,6 @@ type session struct {
 	server      *Server
 	peer        *listen.Conn // its connection; nil for other listeners
 	id          int64
-	name        string               // set by CLIENT SETNAME
 	protocol    int                  // 2 or 3
 	certificate *tls.ConnectionState // may hold a certificate that gives rights; nil = none does
 	token       listen.Credential    // the last password of AUTH or HELLO that was the token
@@ -220,10 +216,7 @@ func (c *session) helloOptions(args []string) bool {
 				return false
 			}
 			args = args[3:]
-		case option == "SETNAME" && len(args) >= 2:
-			if !c.rename(args[1]) {
-				return false
-			}
+		case option == "SETNAME" && len(args) >= 2: // the name has no effect
 			args = args[2:]
 		default:
 			c.reject("Syntax error in HELLO option " + answer.Shown(args[0]) + "; write " + byName["HELLO"].usage)
@@ -233,43 +226,19 @@ func (c *session) helloOptions(args []string) bool {
 	return true
 }
 
-// client answers the subcommands of CLIENT.
+// client accepts the subcommands of CLIENT that libraries send when they connect. They have no
+// effect: SETINFO and SETNAME are for people, and TRACKING caches values that Weir does not have.
 func client(c *session, args []string) {
 	sub := strings.ToUpper(args[0])
-	switch {
-	case sub == "SETNAME" && len(args) == 2:
-		if c.rename(args[1]) {
-			c.out = appendOK(c.out)
-		}
-	case sub == "GETNAME" && len(args) == 1:
-		c.out = appendBulk(c.out, c.name)
-	case sub == "ID" && len(args) == 1:
-		c.out = appendInt(c.out, c.id)
-	case sub == "SETINFO" && len(args) == 3, sub == "NO-EVICT" && len(args) == 2, sub == "NO-TOUCH" && len(args) == 2:
-		c.out = appendOK(c.out) // they have no effect here
-	case sub == "TRACKING" && len(args) >= 2 && (strings.EqualFold(args[1], "ON") || strings.EqualFold(args[1], "OFF")):
-		c.out = appendOK(c.out) // nothing is cached: there are no values to read
-	case sub == "INFO" && len(args) == 1:
-		c.out = appendBulk(c.out, fmt.Sprintf("id=%d name=%s resp=%d\n", c.id, c.name, c.protocol))
-	default:
-		c.reject("unknown subcommand or wrong number of arguments for CLIENT " + answer.Shown(args[0]) +
-			"; it has SETNAME, GETNAME, ID, INFO, SETINFO, NO-EVICT, NO-TOUCH and TRACKING ON|OFF")
+	isName := sub == "SETNAME" && len(args) == 2
+	isInfo := sub == "SETINFO" && len(args) == 3
+	isTracking := sub == "TRACKING" && len(args) >= 2
+	if !isName && !isInfo && !isTracking {
+		c.reject("unknown subcommand or wrong number of arguments for CLIENT " +
+			answer.Shown(args[0]) + "; it has SETNAME, SETINFO and TRACKING ON|OFF")
+		return
 	}
-}
-
-// rename sets the client's name. As in Redis, a name must be printable.
-func (c *session) rename(name string) bool {
-	const longest = 256
-	if strings.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' }) {
-		c.reject("Client names cannot contain spaces, newlines or special characters.")
-		return false
-	}
-	if len(name) > longest {
-		c.reject(fmt.Sprintf("the name is %d bytes long; at most %d are allowed", len(name), longest))
-		return false
-	}
-	c.name = strings.Clone(name)
-	return true
+	c.out = appendOK(c.out)
 }
 
 // selectDatabase accepts database 0.
@@ -281,40 +250,13 @@ func selectDatabase(c *session, args []string) {
 	c.out = appendOK(c.out)
 }
 
-// info answers INFO: the server is ready.
+// info answers INFO: the server is ready. ioredis waits for loading:0 before its first command.
 func info(c *session, _ []string) {
-	s := c.server
-	c.out = appendBulk(c.out, fmt.Sprintf("# Server\r\nserver_name:weir\r\nweir_version:%s\r\nredis_version:%s\r\nredis_mode:standalone\r\nuptime_in_seconds:%d\r\n"+
-		"# Clients\r\nconnected_clients:%d\r\n# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# Cluster\r\ncluster_enabled:0\r\n",
-		s.config.Version, redisVersion, int64(time.Since(s.started)/time.Second), s.clients.Load()))
-}
-
-// configCommand answers the CONFIG GET of redis-benchmark.
-func configCommand(c *session, args []string) {
-	if !strings.EqualFold(args[0], "GET") || len(args) < 2 {
-		c.reject("CONFIG has GET name; weir serve -h lists the settings")
-		return
-	}
-	known := map[string]string{"save": "", "appendonly": "no", "databases": "1", "timeout": strconv.Itoa(int(idleTime / time.Second))}
-	var pairs []string
-	for _, name := range args[1:] {
-		name = strings.ToLower(name)
-		if value, ok := known[name]; ok {
-			pairs = append(pairs, name, value)
-			delete(known, name)
-		}
-	}
-	c.out = appendMap(c.out, c.protocol, len(pairs)/2)
-	for _, each := range pairs {
-		c.out = appendBulk(c.out, each)
-	}
-}
-
-// resetSession restores the initial state of the session.
-func resetSession(c *session, _ []string) {
-	c.name, c.protocol, c.token, c.admin = "", 2, listen.Credential{}, listen.Credential{}
-	c.recheck()
-	c.out = append(c.out, "+RESET\r\n"...)
+	c.out = appendBulk(c.out, "# Server\r\nredis_version:"+redisVersion+"\r\n"+
+		"redis_mode:standalone\r\n"+
+		"# Persistence\r\nloading:0\r\n"+
+		"# Replication\r\nrole:master\r\n"+
+		"# Cluster\r\ncluster_enabled:0\r\n")
 }
 
 // quit ends the connection after the answers.

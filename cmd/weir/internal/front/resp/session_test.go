@@ -35,10 +35,11 @@ func TestWire(t *testing.T) {
 		t.Run(f.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newTestServer(t, func(c *Config) {
-					switch f.Name {
-					case "session-with-passwords":
-						c.Token, c.Admin = secret(t, "secret-of-programs"), secret(t, "secret-of-operators")
-					case "busy":
+					if strings.HasPrefix(f.Name, "session-with-passwords") {
+						c.Token = secret(t, "secret-of-programs")
+						c.Admin = secret(t, "secret-of-operators")
+					}
+					if f.Name == "busy" {
 						c.Capacity = calls.NewCapacity(0)
 					}
 				})
@@ -59,7 +60,7 @@ func TestWire(t *testing.T) {
 						wantAnswerTo(t, &c, ask, want)
 					}
 				}
-				if f.Name == "session-with-passwords" && !c.ended {
+				if f.Name == "session-with-passwords-and-quit" && !c.ended {
 					t.Error("QUIT did not end the session")
 				}
 			})
@@ -82,10 +83,10 @@ func wantAnswerTo(t *testing.T, c *session, ask, want string) {
 	}
 }
 
-// TestOddNamesAreRejected: names that no text file can hold.
-func TestOddNamesAreRejected(t *testing.T) {
+// TestOddNames: names that no text file can hold break no answer.
+func TestOddNames(t *testing.T) {
 	s := newTestServer(t)
-	if got := say(t, s, array("CLIENT", "SETNAME", "a\x00")); !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, "cannot contain") {
+	if got := say(t, s, array("CLIENT", "SETNAME", "a\x00")); got != "+OK\r\n" {
 		t.Errorf("a name with NUL: %q", got)
 	}
 	if got := say(t, s, array("EVIL\r\n+OK")); strings.Count(got, "\n") != 1 {
