@@ -46,7 +46,7 @@ func (c *session) run(cmd *command, args []string) {
 		err = s.config.Capacity.Do(func() (err error) {
 			if cmd.decides() {
 				o, err := a.policy.Decide(background, &a.Request)
-				answered, err = s.conclude(c.out, &a, &o, err)
+				answered, err = s.appendOutcome(c.out, &a, &o, err)
 				return err
 			}
 			answered, err = cmd.change(s, c.out, a)
@@ -73,23 +73,137 @@ var (
 func init() {
 	commands = []command{
 		{name: "WEIR.POLICIES", usage: "WEIR.POLICIES", reply: listPolicies},
-		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [WAIT milliseconds] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID", "WAIT"}}, op: engine.Attempt},
-		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS"}}, op: engine.Peek},
-		{name: "WEIR.COUNT", usage: "WEIR.COUNT policy dimension=value … last_ms [LIMIT name]", least: 1, most: maxArgs, syntax: syntax{needs: countSpan, numbers: 1, options: []string{"LIMITS", "LIMIT"}}, change: count, op: engine.Count},
-		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID"}}, op: engine.Record},
-		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, syntax: syntax{needs: grantInstant, numbers: 2, options: []string{"LIMITS", "ID"}}, change: refund, op: engine.Refund},
-		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [WAIT milliseconds] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: []string{"LIMITS", "ID", "TTL", "WAIT"}}, op: engine.Attempt},
-		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, syntax: syntax{reservation: true, settles: engine.AllUnits}, change: settle},
-		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, syntax: syntax{reservation: true}, change: settle},
-		{name: "WEIR.EXTEND", usage: "WEIR.EXTEND reservation [n [reserved]]", least: 1, most: 3, syntax: syntax{reservation: true}, change: extend},
-		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value … [LIMIT name] …", least: 1, most: maxArgs, syntax: syntax{options: []string{"LIMITS", "LIMIT"}}, change: reset, op: engine.Reset, needs: mayReset},
-		{name: "WEIR.BLOCK", usage: "WEIR.BLOCK policy dimension=value … for_ms [LIMIT name] …", least: 2, most: maxArgs, syntax: syntax{needs: blockTime, numbers: 1, options: []string{"LIMITS", "LIMIT"}}, change: block, op: engine.Block, needs: mayReset},
+		{
+			name:  "WEIR.CHECK",
+			usage: "WEIR.CHECK policy dimension=value … [n] [WAIT milliseconds] [ID id]",
+			least: 1,
+			most:  maxArgs,
+			op:    engine.Attempt,
+			syntax: syntax{
+				numbers: 1,
+				options: []string{"LIMITS", "ID", "WAIT"},
+			},
+		},
+		{
+			name:  "WEIR.PEEK",
+			usage: "WEIR.PEEK policy dimension=value … [n]",
+			least: 1,
+			most:  maxArgs,
+			op:    engine.Peek,
+			syntax: syntax{
+				numbers: 1,
+				options: []string{"LIMITS"},
+			},
+		},
+		{
+			name:   "WEIR.COUNT",
+			usage:  "WEIR.COUNT policy dimension=value … last_ms [LIMIT name]",
+			least:  1,
+			most:   maxArgs,
+			change: count,
+			op:     engine.Count,
+			syntax: syntax{
+				needs:   countSpan,
+				numbers: 1,
+				options: []string{"LIMITS", "LIMIT"},
+			},
+		},
+		{
+			name:  "WEIR.RECORD",
+			usage: "WEIR.RECORD policy dimension=value … [n] [ID id]",
+			least: 1,
+			most:  maxArgs,
+			op:    engine.Record,
+			syntax: syntax{
+				numbers: 1,
+				options: []string{"LIMITS", "ID"},
+			},
+		},
+		{
+			name:   "WEIR.REFUND",
+			usage:  "WEIR.REFUND policy dimension=value … at_us [n] [ID id]",
+			least:  2,
+			most:   maxArgs,
+			change: refund,
+			op:     engine.Refund,
+			syntax: syntax{
+				needs:   grantInstant,
+				numbers: 2,
+				options: []string{"LIMITS", "ID"},
+			},
+		},
+		{
+			name: "WEIR.RESERVE",
+			usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [WAIT " +
+				"milliseconds] [ID id]",
+			least: 1,
+			most:  maxArgs,
+			op:    engine.Attempt,
+			syntax: syntax{
+				numbers: 1,
+				options: []string{"LIMITS", "ID", "TTL", "WAIT"},
+			},
+		},
+		{
+			name:   "WEIR.SETTLE",
+			usage:  "WEIR.SETTLE reservation [actual]",
+			least:  1,
+			most:   2,
+			change: settle,
+			syntax: syntax{reservation: true, settles: engine.AllUnits},
+		},
+		{
+			name:   "WEIR.RELEASE",
+			usage:  "WEIR.RELEASE reservation",
+			least:  1,
+			most:   1,
+			change: settle,
+			syntax: syntax{reservation: true},
+		},
+		{
+			name:   "WEIR.EXTEND",
+			usage:  "WEIR.EXTEND reservation [n [reserved]]",
+			least:  1,
+			most:   3,
+			change: extend,
+			syntax: syntax{reservation: true},
+		},
+		{
+			name:   "WEIR.RESET",
+			usage:  "WEIR.RESET policy dimension=value … [LIMIT name] …",
+			least:  1,
+			most:   maxArgs,
+			change: reset,
+			op:     engine.Reset,
+			needs:  mayReset,
+			syntax: syntax{options: []string{"LIMITS", "LIMIT"}},
+		},
+		{
+			name:   "WEIR.BLOCK",
+			usage:  "WEIR.BLOCK policy dimension=value … for_ms [LIMIT name] …",
+			least:  2,
+			most:   maxArgs,
+			change: block,
+			op:     engine.Block,
+			needs:  mayReset,
+			syntax: syntax{
+				needs:   blockTime,
+				numbers: 1,
+				options: []string{"LIMITS", "LIMIT"},
+			},
+		},
 
 		// Libraries send these when they connect: ioredis INFO, rueidis CLIENT TRACKING, and
 		// StackExchange.Redis ECHO.
 		{name: "PING", usage: "PING [message]", most: 1, reply: ping},
 		{name: "ECHO", usage: "ECHO message", least: 1, most: 1, reply: ping},
-		{name: "HELLO", usage: "HELLO [2|3 [AUTH default TOKEN] [SETNAME name]]", most: 6, open: true, reply: hello},
+		{
+			name:  "HELLO",
+			usage: "HELLO [2|3 [AUTH default TOKEN] [SETNAME name]]",
+			most:  6,
+			open:  true,
+			reply: hello,
+		},
 		{name: "AUTH", usage: "AUTH [default] TOKEN", least: 1, most: 2, open: true, reply: auth},
 		{name: "CLIENT", usage: "CLIENT SETNAME name", least: 1, most: maxArgs, reply: client},
 		{name: "SELECT", usage: "SELECT 0", least: 1, most: 1, reply: selectDatabase},
@@ -113,10 +227,13 @@ func unknownCommand(name string) string {
 	}
 	next := "Weir makes decisions and stores no data; write " + byName["WEIR.CHECK"].usage + "."
 	word := strings.TrimPrefix(strings.ToUpper(name), "WEIR.")
-	if near := nearest.Name("WEIR."+word, ours); near != "" && strings.HasPrefix(near, "WEIR."+word[:min(1, len(word))]) {
+	near := nearest.Name("WEIR."+word, ours)
+	beginsAlike := strings.HasPrefix(near, "WEIR."+word[:min(1, len(word))])
+	if near != "" && beginsAlike {
 		next = "did you mean " + near + "?"
 	}
-	return "unknown command " + answer.Shown(name) + "; " + next + " Its commands are " + strings.Join(ours, ", ")
+	return "unknown command " + answer.Shown(name) + "; " + next +
+		" Its commands are " + strings.Join(ours, ", ")
 }
 
 // listPolicies answers WEIR.POLICIES: an array for each policy, of its name and its
@@ -167,17 +284,30 @@ type operand struct {
 }
 
 var (
-	grantInstant = &operand{"the instant of the grant", weir.MaxInstant, "", "the seventh element of the answer to WEIR.CHECK"}
-	blockTime    = &operand{"for_ms", weir.MaxWindow.Milliseconds(), "", "the time of the block in milliseconds; 0 ends blocks"}
-	countSpan    = &operand{"last_ms", weir.MaxUnits, "1 to the window of the limit in milliseconds", "the span to count, 1 to the window of the limit in milliseconds"}
+	grantInstant = &operand{
+		name:  "the instant of the grant",
+		most:  weir.MaxInstant,
+		about: "the seventh element of the answer to WEIR.CHECK",
+	}
+	blockTime = &operand{
+		name:  "for_ms",
+		most:  weir.MaxWindow.Milliseconds(),
+		about: "the time of the block in milliseconds; 0 ends blocks",
+	}
+	countSpan = &operand{
+		name:   "last_ms",
+		most:   weir.MaxUnits,
+		bounds: "1 to the window of the limit in milliseconds",
+		about:  "the span to count, 1 to the window of the limit in milliseconds",
+	}
 )
 
 // readArguments parses the arguments of a command: a policy, its dimensions, the numbers of the
 // syntax, and options. The dimensions take the memory of pairs.
 func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs) (a arguments, err error) {
-	syntax := &cmd.syntax
-	a.Request, a.pairs = enforce.Request{Op: cmd.op, N: 1, Via: via}, pairs
-	if syntax.reservation {
+	a.Request = enforce.Request{Op: cmd.op, N: 1, Via: via}
+	a.pairs = pairs
+	if cmd.syntax.reservation {
 		return a, a.readReservation(args, cmd)
 	}
 	rest, err := a.cutOptions(args[1:], cmd)
@@ -186,73 +316,105 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 	}
 	if a.policy, err = s.finder().Rule(args[0], a.lines); err != nil {
 		if errors.Is(err, enforce.ErrNoPolicy) {
-			err = calls.BadInput("%s; WEIR.POLICIES lists all policies", strings.TrimPrefix(err.Error(), "weir: "))
+			problem := strings.TrimPrefix(err.Error(), "weir: ")
+			err = calls.BadInput("%s; WEIR.POLICIES lists all policies", problem)
 		}
 		return a, err
 	}
-	dims := len(rest) // before the numbers, which have no =
+	dims := len(rest) // the dimensions stand before the numbers, which have no =
 	for dims > 0 && strings.IndexByte(rest[dims-1], '=') < 0 {
 		dims--
 	}
-	numbers := rest[dims:]
-	lacksDimension := dims < len(a.policy.Dimensions())
-	isWord := len(numbers) > 0 && lacksDimension && !beginsNumber(numbers[0])
-	if len(numbers) > syntax.numbers || isWord {
-		return a, noPair(numbers[0], a.policy, cmd)
+	if err := a.readNumbers(rest[dims:], dims, cmd); err != nil {
+		return a, err
 	}
-	if by := syntax.needs; by != nil {
-		if len(numbers) == 0 {
-			return a, calls.BadInput("%s is missing: %s; write %s", by.name, by.about, cmd.usage)
-		}
-		if a.needed, err = number(numbers[0], by.name, by.most, by.bounds, cmd); err != nil {
-			return a, err
-		}
-		numbers = numbers[1:]
+	if err := a.readPairs(rest[:dims], cmd); err != nil {
+		return a, err
 	}
-	if len(numbers) == 1 {
-		if a.N, err = number(numbers[0], "n", weir.MaxUnits, "", cmd); err != nil {
-			return a, err
-		}
+	if err := a.findTarget(rest[:dims], cmd); err != nil {
+		return a, err
 	}
-	for _, pair := range rest[:dims] {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return a, noPair(pair, a.policy, cmd)
-		}
-		var problem string
-		if a.pairs, problem = a.pairs.Add(name, value); problem != "" {
-			return a, calls.BadInput("%s", problem)
-		}
-	}
-	if a.changesKey() {
-		a.Target, err = a.policy.ResetTarget(a.pairs, a.Limits)
-	} else {
-		a.Target, err = a.policy.Target(a.pairs)
-	}
-	if err != nil {
-		if named := namedOperand(rest[:dims], a.policy); named != "" {
-			err = calls.BadInput("%s is no dimension of policy %q; write %s", answer.Shown(named), a.policy.Name, cmd.usage)
-		}
-	}
-	if err == nil && slices.Contains(syntax.options, "TTL") {
+	if slices.Contains(cmd.syntax.options, "TTL") {
 		a.Reserve = true
-		a.TTL, err = reserve.TTL(a.policy, &a.Target, a.ttl, "TTL")
+		if a.TTL, err = reserve.TTL(a.policy, &a.Target, a.ttl, "TTL"); err != nil {
+			return a, err
+		}
 	}
-	if err == nil && a.waits {
+	if a.waits {
 		a.MaxWait, err = calls.MaxWait(a.policy, a.wait, "WAIT")
 	}
 	return a, err
 }
 
+// readNumbers parses the numbers behind the dimensions: the one that the syntax needs, and n. A
+// word among them is meant as a dimension, if some are missing.
+func (a *arguments) readNumbers(numbers []string, dims int, cmd *command) (err error) {
+	lacksDimension := dims < len(a.policy.Dimensions())
+	isWord := len(numbers) > 0 && lacksDimension && !beginsNumber(numbers[0])
+	if len(numbers) > cmd.syntax.numbers || isWord {
+		return noPair(numbers[0], a.policy, cmd)
+	}
+	if by := cmd.syntax.needs; by != nil {
+		if len(numbers) == 0 {
+			return calls.BadInput("%s is missing: %s; write %s", by.name, by.about, cmd.usage)
+		}
+		a.needed, err = number(numbers[0], by.name, by.most, by.bounds, cmd)
+		if err != nil {
+			return err
+		}
+		numbers = numbers[1:]
+	}
+	if len(numbers) == 1 {
+		a.N, err = number(numbers[0], "n", weir.MaxUnits, "", cmd)
+	}
+	return err
+}
+
+// readPairs parses the dimensions into a.pairs.
+func (a *arguments) readPairs(pairs []string, cmd *command) error {
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return noPair(pair, a.policy, cmd)
+		}
+		with, problem := a.pairs.Add(name, value)
+		if problem != "" {
+			return calls.BadInput("%s", problem)
+		}
+		a.pairs = with
+	}
+	return nil
+}
+
+// findTarget finds what the command is about: the key, and for some commands its limits.
+func (a *arguments) findTarget(pairs []string, cmd *command) (err error) {
+	if a.changesKey() {
+		a.Target, err = a.policy.ResetTarget(a.pairs, a.Limits)
+	} else {
+		a.Target, err = a.policy.Target(a.pairs)
+	}
+	if err == nil {
+		return nil
+	}
+	if named := namedOperand(pairs, a.policy); named != "" {
+		return calls.BadInput("%s is no dimension of policy %q; write %s",
+			answer.Shown(named), a.policy.Name, cmd.usage)
+	}
+	return err
+}
+
 // readReservation parses the arguments of a command about a reservation: its name, and the units
 // that were used, or the further ones of an extension with those before.
 func (a *arguments) readReservation(args []string, cmd *command) (err error) {
-	a.reservation, a.needed, a.before = args[0], cmd.syntax.settles, engine.Unknown
+	a.reservation = args[0]
+	a.needed = cmd.syntax.settles
+	a.before = engine.Unknown
 	if len(args) > 1 {
 		a.needed, err = number(args[1], "the number of units", weir.MaxUnits, "", cmd)
 	}
 	if len(args) > 2 && err == nil {
-		a.before, err = number(args[2], "the units that were reserved before", weir.MaxUnits, "", cmd)
+		a.before, err = number(args[2], "the units that were reserved before", weir.MaxUnits, "",
+			cmd)
 	}
 	return err
 }
@@ -260,13 +422,16 @@ func (a *arguments) readReservation(args []string, cmd *command) (err error) {
 // changesKey reports whether the command resets or blocks a key, in limits that it may name.
 func (a *arguments) changesKey() bool { return a.Op == engine.Reset || a.Op == engine.Block }
 
+// operandNames are the names of numbers and options, which belong behind the dimensions.
+var operandNames = []string{"N", "ID", "TTL", "WAIT", "LIMIT", "LIMITS", "UNITS", "COST"}
+
 // namedOperand returns the first pair that has the name of a number or an option in the place of a
 // dimension, such as n=2 or ID=x, or "".
 func namedOperand(pairs []string, of *enforce.Rule) string {
 	for _, pair := range pairs {
 		name, _, _ := strings.Cut(pair, "=")
-		operand := slices.Contains([]string{"N", "ID", "TTL", "WAIT", "LIMIT", "LIMITS", "UNITS", "COST"}, strings.ToUpper(name))
-		if operand && !slices.Contains(of.Dimensions(), name) {
+		isOperand := slices.Contains(operandNames, strings.ToUpper(name))
+		if isOperand && !slices.Contains(of.Dimensions(), name) {
 			return pair
 		}
 	}
@@ -277,54 +442,88 @@ func namedOperand(pairs []string, of *enforce.Rule) string {
 // once, but for the limits of an inline policy, and those of a reset or a block. It has no =, so a
 // dimension is never mistaken for one.
 func (a *arguments) cutOptions(args []string, cmd *command) ([]string, error) {
-	allowed := cmd.syntax.options
-	isOption := func(i int) bool {
-		return i >= 0 && slices.ContainsFunc(allowed, func(name string) bool { return strings.EqualFold(name, args[i]) })
-	}
-	if last := len(args) - 1; isOption(last) && !isOption(last-1) {
-		if strings.EqualFold(args[last], "LIMITS") {
-			return nil, calls.BadInput(`%s has no value; write a limit such as LIMITS "10 per minute per user", once for each`, args[last])
-		}
-		return nil, calls.BadInput("%s has no value; write %s", args[last], cmd.usage)
+	if err := checkLastOption(args, cmd); err != nil {
+		return nil, err
 	}
 	for len(args) >= 2 {
 		n := len(args) - 2
-		value := args[n+1]
-		switch name := strings.ToUpper(args[n]); {
-		case !slices.Contains(allowed, name):
+		name := strings.ToUpper(args[n])
+		if !slices.Contains(cmd.syntax.options, name) || a.has(name) {
 			return args, nil
-		case name == "ID" && a.ID == "":
-			if a.ID = value; value == "" || len(value) > weir.MaxIDBytes {
-				return nil, calls.BadInput("an ID has 1 to %d bytes; leave ID out for an operation without one", weir.MaxIDBytes)
-			}
-		case name == "TTL" && a.ttl == 0:
-			var err error
-			if a.ttl, err = number(value, "TTL, in milliseconds,", weir.MaxUnits, "", cmd); err != nil {
-				return nil, err
-			}
-			if a.ttl == 0 {
-				return nil, calls.BadInput("TTL must be 1 or more; leave it out for the longest time")
-			}
-		case name == "WAIT" && !a.waits:
-			var err error
-			a.waits = true
-			if a.wait, err = number(value, "WAIT, in milliseconds,", weir.MaxWindow.Milliseconds(), "", cmd); err != nil {
-				return nil, err
-			}
-		case name == "LIMITS":
-			a.lines = slices.Insert(a.lines, 0, value)
-		case name == "LIMIT" && a.changesKey():
-			a.Limits = slices.Insert(a.Limits, 0, value) // they are read from the last one on
-		case name == "LIMIT" && a.Limit == "":
-			if a.Limit = value; value == "" {
-				return nil, calls.BadInput("LIMIT must be the name of a limit; leave it out for the only limit of a policy")
-			}
-		default: // it is given twice
-			return args, nil
+		}
+		if err := a.setOption(name, args[n+1], cmd); err != nil {
+			return nil, err
 		}
 		args = args[:n]
 	}
 	return args, nil
+}
+
+// checkLastOption rejects an option at the end that has no value.
+func checkLastOption(args []string, cmd *command) error {
+	isOption := func(i int) bool {
+		return i >= 0 && slices.ContainsFunc(cmd.syntax.options, func(name string) bool {
+			return strings.EqualFold(name, args[i])
+		})
+	}
+	last := len(args) - 1
+	if !isOption(last) || isOption(last-1) {
+		return nil
+	}
+	if strings.EqualFold(args[last], "LIMITS") {
+		return calls.BadInput("%s has no value; "+
+			`write a limit such as LIMITS "10 per minute per user", once for each`, args[last])
+	}
+	return calls.BadInput("%s has no value; write %s", args[last], cmd.usage)
+}
+
+// has reports whether an option that may appear once was read.
+func (a *arguments) has(option string) bool {
+	switch option {
+	case "ID":
+		return a.ID != ""
+	case "TTL":
+		return a.ttl != 0
+	case "WAIT":
+		return a.waits
+	case "LIMIT":
+		return a.Limit != ""
+	}
+	return false
+}
+
+// setOption sets an option. Options are read from the last one on, so a list grows at its start.
+func (a *arguments) setOption(name, value string, cmd *command) (err error) {
+	switch name {
+	case "ID":
+		a.ID = value
+		if value == "" || len(value) > weir.MaxIDBytes {
+			return calls.BadInput("an ID has 1 to %d bytes; "+
+				"leave ID out for an operation without one", weir.MaxIDBytes)
+		}
+	case "TTL":
+		a.ttl, err = number(value, "TTL, in milliseconds,", weir.MaxUnits, "", cmd)
+		if err == nil && a.ttl == 0 {
+			return calls.BadInput("TTL must be 1 or more; leave it out for the longest time")
+		}
+	case "WAIT":
+		a.waits = true
+		most := weir.MaxWindow.Milliseconds()
+		a.wait, err = number(value, "WAIT, in milliseconds,", most, "", cmd)
+	case "LIMITS":
+		a.lines = slices.Insert(a.lines, 0, value)
+	case "LIMIT":
+		if a.changesKey() {
+			a.Limits = slices.Insert(a.Limits, 0, value)
+			return nil
+		}
+		a.Limit = value
+		if value == "" {
+			return calls.BadInput("LIMIT must be the name of a limit; " +
+				"leave it out for the only limit of a policy")
+		}
+	}
+	return err
 }
 
 // number parses a whole number of a command, 0 … most. bounds is the range in the error; "" =
@@ -334,7 +533,8 @@ func number(text, what string, most int64, bounds string, cmd *command) (int64, 
 		return int64(n), nil
 	}
 	bounds = cmp.Or(bounds, "0 to "+strconv.FormatInt(most, 10))
-	return 0, calls.BadInput("%s must be a whole number, %s, in digits alone, not %s; write %s", what, bounds, answer.Shown(text), cmd.usage)
+	return 0, calls.BadInput("%s must be a whole number, %s, in digits alone, not %s; write %s",
+		what, bounds, answer.Shown(text), cmd.usage)
 }
 
 // beginsNumber reports whether a text may be meant as a number, also as one that is out of range.
@@ -348,5 +548,6 @@ func noPair(text string, of *enforce.Rule, cmd *command) error {
 	if all := of.Dimensions(); len(all) > 0 {
 		dims = strings.Join(all, ", ")
 	}
-	return calls.BadInput("%s has no =; write %s, with a dimension=value for each of %s", answer.Shown(text), cmd.usage, dims)
+	return calls.BadInput("%s has no =; write %s, with a dimension=value for each of %s",
+		answer.Shown(text), cmd.usage, dims)
 }

@@ -28,7 +28,13 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, nc: nc, session: session{server: s, peer: listen.ConnOf(nc), id: s.lastID.Add(1), protocol: 2}}
+	c := &conn{server: s, nc: nc}
+	c.session = session{
+		server:   s,
+		peer:     listen.ConnOf(nc),
+		id:       s.lastID.Add(1),
+		protocol: 2,
+	}
 	size := usualBuffer
 	if c.session.locked() {
 		size = maxUnauthorized

@@ -20,8 +20,8 @@ var background = context.Background()
 // via is how every call comes in.
 var via = &calls.Via{Protocol: observe.RESP}
 
-// conclude appends the answer to a decision, or returns its error.
-func (s *Server) conclude(out []byte, a *arguments, o *enforce.Outcome, err error) ([]byte, error) {
+// appendOutcome appends the answer to a decision, or returns its error.
+func (s *Server) appendOutcome(out []byte, a *arguments, o *enforce.Outcome, err error) ([]byte, error) {
 	switch {
 	case err != nil:
 		return out, err
@@ -149,14 +149,16 @@ func (c *session) enqueue(cmd *command, args []string) {
 
 // flush makes the decisions of the batch, and appends their answers in order.
 func (c *session) flush() {
-	batch, items, s := c.batch, c.items, c.server
+	s := c.server
+	batch := c.batch
+	items := c.items
 	if len(batch) == 0 {
 		return
 	}
 	busy := s.config.Capacity.Do(func() error {
 		enforce.DecideAll(background, items)
 		for i := range batch {
-			c.put(s.conclude(c.out, &batch[i], &items[i].Outcome, items[i].Err))
+			c.put(s.appendOutcome(c.out, &batch[i], &items[i].Outcome, items[i].Err))
 		}
 		return nil
 	})

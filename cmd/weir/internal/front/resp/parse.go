@@ -43,7 +43,8 @@ func parse(text string, args []string) (all []string, size int, err error) {
 			return args, 0, nil
 		}
 		if text[at] != '$' {
-			return args, 0, protocolError(fmt.Sprintf("expected '$', got %q; send commands as arrays of bulk strings", text[at:at+1]))
+			return args, 0, protocolError(fmt.Sprintf("expected '$', got %q; "+
+				"send commands as arrays of bulk strings", text[at:at+1]))
 		}
 		n, start, err := parseHeader(text, at, "a bulk string", maxCommand)
 		if start == 0 || err != nil {
@@ -58,7 +59,8 @@ func parse(text string, args []string) (all []string, size int, err error) {
 		case len(text) < end:
 			return args, 0, nil
 		case text[end-2:end] != "\r\n":
-			return args, 0, protocolError("a bulk string is not followed by CR LF; does its length count bytes?")
+			return args, 0, protocolError("a bulk string is not followed by CR LF; " +
+				"does its length count bytes?")
 		}
 		args = append(args, text[start:start+n])
 		at = end
@@ -66,9 +68,12 @@ func parse(text string, args []string) (all []string, size int, err error) {
 	return args, at, nil
 }
 
-var errUnauthorized = protocolError(fmt.Sprintf("%d KiB were sent before the right password; send AUTH with the token of this listener first", maxUnauthorized>>10))
+var errUnauthorized = protocolError(fmt.Sprintf("%d KiB were sent before the right password; "+
+	"send AUTH with the token of this listener first",
+	maxUnauthorized>>10))
 
-var errTooLong = protocolError(fmt.Sprintf("a command is longer than %d KiB; no command of Weir is", maxCommand>>10))
+var errTooLong = protocolError(fmt.Sprintf("a command is longer than %d KiB; no command of Weir is",
+	maxCommand>>10))
 
 // parseHeader parses the number after the type at text[at], and returns the start of the
 // next line; 0 means that the number is incomplete. The result −1 stands for null.
@@ -80,7 +85,8 @@ func parseHeader(text string, at int, what string, most int) (n, next int, err e
 		return 0, 0, nil
 	}
 	if end < 1 || line[end-1] != '\r' {
-		return 0, 0, protocolError("the length of " + what + " is not a short number that ends with CR LF")
+		return 0, 0, protocolError("the length of " + what +
+			" is not a short number that ends with CR LF")
 	}
 	if line[:end-1] == "-1" {
 		return -1, at + 1 + end + 1, nil
@@ -100,25 +106,37 @@ func parseLine(text string, args []string) ([]string, int, error) {
 	end := strings.IndexByte(text[:min(len(text), maxInline)], '\n')
 	if end < 0 {
 		if len(text) >= maxInline {
-			return args, 0, protocolError("too long a line; send commands as arrays of bulk strings")
+			return args, 0, protocolError("too long a line; " +
+				"send commands as arrays of bulk strings")
 		}
 		return args, 0, nil
 	}
 	line := strings.TrimSuffix(text[:end], "\r")
 	if strings.ContainsAny(line, `"'`) {
-		return args, 0, protocolError("quotes are not supported in a line; send an array of bulk strings")
+		return args, 0, protocolError("quotes are not supported in a line; " +
+			"send an array of bulk strings")
 	}
-	for word := range strings.FieldsFuncSeq(line, func(c rune) bool { return c == ' ' || c == '\t' }) {
+	isBlank := func(c rune) bool { return c == ' ' || c == '\t' }
+	for word := range strings.FieldsFuncSeq(line, isBlank) {
 		if len(args) == maxArgs {
 			return args, 0, protocolError(fmt.Sprintf("more than %d words in a line", maxArgs))
 		}
 		args = append(args, word)
 	}
 	// A page in a browser can send a form to any port. Its commands must not run.
-	if n := len(args); n > 0 && (strings.HasPrefix(args[n-1], "HTTP/") || strings.HasSuffix(args[0], ":")) {
+	if isHTTP(args) {
 		return args, 0, protocolError("this is HTTP; Weir serves it at another address (--listen)")
 	}
 	return args, end + 1, nil
+}
+
+// isHTTP reports whether the words of a line are the first line or a field of an HTTP request.
+func isHTTP(words []string) bool {
+	if len(words) == 0 {
+		return false
+	}
+	last := words[len(words)-1]
+	return strings.HasPrefix(last, "HTTP/") || strings.HasSuffix(words[0], ":")
 }
 
 // appendHeader appends a number behind the letter of its type.

@@ -14,8 +14,8 @@
 //	WEIR.RESET   policy dimension=value … [LIMIT name] …  deletes a key's histories
 //	WEIR.BLOCK   policy dimension=value … for_ms [LIMIT name] …  blocks a key for a time
 //
-// The commands that clients send when they connect work too: HELLO, AUTH, PING, CLIENT,
-// INFO and so on. docs/resp.md is the manual.
+// The commands that client libraries send when they connect work too, such as HELLO, AUTH and
+// INFO. docs/resp.md is the manual.
 //
 // A denial is an answer, an error is a RESP error (R15): "ERR …" for bad input, of which
 // nothing was charged (R14), "UNAVAILABLE …" if no decision could be made.
@@ -52,16 +52,21 @@ type Config struct {
 	Inline   *inline.Policies        // nil = commands carry no policies of their own
 	Capacity *calls.Capacity         // for requests that wait for the store
 	Errors   *observe.Log            // for errors of the store
-	// decisions wait for a store, so those of a pipeline are made in one call
+	Log      *slog.Logger
+
+	// Waits is whether decisions wait for a store. Then those of a pipeline are made in one call.
 	Waits bool
-	Token *listen.Secret // gives the rights of programs; nil = no password does
-	// gives the right to WEIR.RESET and WEIR.BLOCK; nil = programs have it, unless NoReset is
-	// set
+
+	// Token gives the rights of programs; nil = no password does.
+	Token *listen.Secret
+
+	// Admin gives the right to WEIR.RESET and WEIR.BLOCK; nil = programs have it, unless NoReset
+	// is set because operators have another listener.
 	Admin   *listen.Secret
-	NoReset bool // operators have another listener
-	// with client certificates, each gives the rights of programs; nil = none does
+	NoReset bool
+
+	// TLS gives the rights of programs to each client certificate; nil = none has rights.
 	TLS *listen.TLS
-	Log *slog.Logger
 }
 
 // rights are the rights of a client; 0 = none. Those of several credentials add up.
@@ -154,7 +159,13 @@ func (s *Server) Serve(l net.Listener) error {
 // isTemporary reports errors of a single connection, and a temporary lack of file
 // descriptors or memory.
 func isTemporary(err error) bool {
-	temporary := []error{syscall.ECONNABORTED, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}
+	temporary := []error{
+		syscall.ECONNABORTED,
+		syscall.EMFILE,
+		syscall.ENFILE,
+		syscall.ENOBUFS,
+		syscall.ENOMEM,
+	}
 	return slices.ContainsFunc(temporary, func(t error) bool { return errors.Is(err, t) })
 }
 

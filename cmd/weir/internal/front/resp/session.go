@@ -11,21 +11,22 @@ import (
 
 // session is the state of one client, with the answers that wait to be sent.
 type session struct {
-	server      *Server
-	peer        *listen.Conn // its connection; nil for other listeners
-	id          int64
-	protocol    int                  // 2 or 3
+	server   *Server
+	peer     *listen.Conn // the connection of the client; nil for other listeners
+	id       int64
+	protocol int // 2 or 3
+
 	certificate *tls.ConnectionState // may hold a certificate that gives rights; nil = none does
-	token       listen.Credential    // the last password of AUTH or HELLO that was the token
-	admin       listen.Credential    // the last one that was the token of operators
-	// by these three, at the last recheck; they end when a credential is revoked
-	rights rights
-	ended  bool // no further command is answered
-	args   []string
-	pairs  enforce.Pairs  // the key of the last command
-	batch  []arguments    // the decisions of the batch
-	items  []enforce.Item // the same for the store, with their outcomes
-	out    []byte         // answers
+	token       listen.Credential    // the last password that was the token of programs
+	admin       listen.Credential    // the last password that was the token of operators
+	rights      rights               // those of the three credentials above, at the last recheck
+
+	ended bool // no further command is answered
+	args  []string
+	pairs enforce.Pairs  // the key of the last command
+	batch []arguments    // the decisions of the batch
+	items []enforce.Item // the same for the store, with their outcomes
+	out   []byte         // answers
 }
 
 // answer answers the commands at the beginning of text, in their order, and returns their
@@ -56,13 +57,17 @@ func (c *session) command(args []string, last bool) {
 	cmd := byName[strings.ToUpper(args[0])]
 	switch {
 	case c.locked() && (cmd == nil || !cmd.open):
-		c.unauthorized("NOAUTH", "Authentication required. Send AUTH with the token of programs first; that of operators alone opens no command")
+		c.unauthorized("NOAUTH", "Authentication required. "+
+			"Send AUTH with the token of programs first; "+
+			"that of operators alone opens no command")
 	case cmd == nil:
 		c.reject(unknownCommand(args[0]))
 	case len(args)-1 < cmd.least || len(args)-1 > cmd.most:
-		c.reject("wrong number of arguments for '" + strings.ToLower(cmd.name) + "' command; write " + cmd.usage)
+		c.reject("wrong number of arguments for '" + strings.ToLower(cmd.name) +
+			"' command; write " + cmd.usage)
 	case cmd.needs&^c.may() != 0:
-		c.unauthorized("NOPERM", cmd.name+" is for operators: send AUTH with their token, or use their listener over HTTP")
+		c.unauthorized("NOPERM", cmd.name+" is for operators: "+
+			"send AUTH with their token, or use their listener over HTTP")
 	case cmd.reply != nil:
 		c.flush()
 		cmd.reply(c, args[1:])
@@ -77,7 +82,8 @@ func (c *session) command(args []string, last bool) {
 // recheck updates the rights: a credential may have been revoked.
 func (c *session) recheck() {
 	c.rights = 0
-	if c.token.Valid() || c.certificate != nil && c.server.config.TLS.Verified(c.peer, c.certificate) {
+	verified := c.certificate != nil && c.server.config.TLS.Verified(c.peer, c.certificate)
+	if c.token.Valid() || verified {
 		c.rights = c.server.programs
 	}
 	if c.admin.Valid() {
@@ -89,7 +95,8 @@ func (c *session) recheck() {
 func (c *session) endRevoked() {
 	before := c.locked()
 	if c.recheck(); c.locked() && !before {
-		c.unauthorized("NOAUTH", "the token or certificate of this connection was revoked; connect again with one that is in force")
+		c.unauthorized("NOAUTH", "the token or certificate of this connection was revoked; "+
+			"connect again with one that is in force")
 		c.ended = true
 	}
 }
@@ -141,7 +148,8 @@ func ping(c *session, args []string) {
 // auth checks a password.
 func auth(c *session, args []string) {
 	if !c.server.hasPasswords() {
-		c.reject("AUTH: this listener requires no token; leave AUTH out, or start weir with --token-file")
+		c.reject("AUTH: this listener requires no token; leave AUTH out, " +
+			"or start weir with --token-file")
 		return
 	}
 	user := defaultUser
@@ -159,9 +167,11 @@ const defaultUser = "default"
 // logIn adds the rights of a password; if it is wrong, it answers so and reports false.
 // Earlier rights stay, as in Redis.
 func (c *session) logIn(user, text string) bool {
-	token, admin := c.server.config.Token.Credential(text), c.server.config.Admin.Credential(text)
+	token := c.server.config.Token.Credential(text)
+	admin := c.server.config.Admin.Credential(text)
 	if user != defaultUser || !token.Valid() && !admin.Valid() {
-		c.unauthorized("WRONGPASS", "invalid username-password pair; the user is default or left out, the password is the token of this listener")
+		c.unauthorized("WRONGPASS", "invalid username-password pair; "+
+			"the user is default or left out, the password is the token of this listener")
 		return false
 	}
 	if token.Valid() {
@@ -190,7 +200,8 @@ func hello(c *session, args []string) {
 		}
 	}
 	if c.locked() {
-		c.unauthorized("NOAUTH", "HELLO must be called with the client already authenticated, otherwise use HELLO 3 AUTH default TOKEN")
+		c.unauthorized("NOAUTH", "HELLO must be called with the client already authenticated, "+
+			"otherwise use HELLO 3 AUTH default TOKEN")
 		return
 	}
 	if !c.takeSlot() {
@@ -219,7 +230,8 @@ func (c *session) helloOptions(args []string) bool {
 		case option == "SETNAME" && len(args) >= 2: // the name has no effect
 			args = args[2:]
 		default:
-			c.reject("Syntax error in HELLO option " + answer.Shown(args[0]) + "; write " + byName["HELLO"].usage)
+			c.reject("Syntax error in HELLO option " + answer.Shown(args[0]) + "; write " +
+				byName["HELLO"].usage)
 			return false
 		}
 	}
