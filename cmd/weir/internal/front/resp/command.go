@@ -377,11 +377,10 @@ func (a *arguments) readPairs(pairs []string, cmd *command) error {
 		if !ok {
 			return noPair(pair, a.policy, cmd)
 		}
-		with, problem := a.pairs.Add(name, value)
-		if problem != "" {
+		var problem string
+		if a.pairs, problem = a.pairs.Add(name, value); problem != "" {
 			return calls.BadInput("%s", problem)
 		}
-		a.pairs = with
 	}
 	return nil
 }
