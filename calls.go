@@ -59,11 +59,13 @@ func (c *Call) prepare(p *engine.Call) error {
 	}
 	switch {
 	case c.Op > engine.Refund && c.Op != engine.Probe:
-		return engine.Input("request", "%d is no operation of a Call; use engine.Attempt, Peek, Probe, "+
-			"Record or Refund, or the methods of a Limiter and a Reservation", c.Op)
+		return engine.Input("request",
+			"%d is no operation of a Call; use engine.Attempt, Peek, Probe, "+
+				"Record or Refund, or the methods of a Limiter and a Reservation", c.Op)
 	case r.N == 0 && c.Op != engine.Peek:
-		return engine.Input("units", "0; an attempt, a probe, a record or a refund takes 1 or more, "+
-			"and Peek looks without a charge")
+		return engine.Input("units",
+			"0; an attempt, a probe, a record or a refund takes 1 or more, "+
+				"and Peek looks without a charge")
 	case c.Op == engine.Refund && r.States != nil:
 		return engine.Input("request", "a refund fills no States; leave them out")
 	case c.Op != engine.Refund && !c.From.IsZero():
@@ -192,7 +194,8 @@ func DecideTogether(ctx context.Context, calls []Call) error {
 		c := &calls[i]
 		c.Decision, c.Err = Decision{}, nil
 		if prepared[0].Err == nil && prepared[i].Err == nil && !c.sharesEngine(&calls[0]) {
-			prepared[i].Err = engine.Input("request", "policy %q is on another engine than policy %q; decide the calls on one engine",
+			prepared[i].Err = engine.Input("request",
+				"policy %q is on another engine than policy %q; decide the calls on one engine",
 				c.Limiter.rules.Name, calls[0].Limiter.rules.Name)
 		}
 	}

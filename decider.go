@@ -25,7 +25,9 @@ type Decider interface {
 
 	// ReserveFor is Limiter.Reserve for named values. The Reservation is nil after a denial, and
 	// for a shadow that does not enforce one.
-	ReserveFor(ctx context.Context, values map[string]string, r Request) (*Reservation, Outcome, error)
+	ReserveFor(
+		ctx context.Context, values map[string]string, r Request,
+	) (*Reservation, Outcome, error)
 }
 
 // Outcome is a decision with the parts that made it. Those of a policy file are zero if a
@@ -63,7 +65,9 @@ func (l *Limiter) CheckNames(names []string) error {
 }
 
 // DecideFor is [Limiter.Decide] for the key of [Limiter.Key]. It fills the States of the outcome.
-func (l *Limiter) DecideFor(ctx context.Context, values map[string]string, r Request) (Outcome, error) {
+func (l *Limiter) DecideFor(
+	ctx context.Context, values map[string]string, r Request,
+) (Outcome, error) {
 	o, err := l.outcomeFor(values, &r)
 	if err != nil {
 		return Outcome{}, err
@@ -78,7 +82,9 @@ func (l *Limiter) DecideFor(ctx context.Context, values map[string]string, r Req
 
 // ReserveFor is [Limiter.Reserve] for the key of [Limiter.Key]. It fills the States of the
 // outcome.
-func (l *Limiter) ReserveFor(ctx context.Context, values map[string]string, r Request) (*Reservation, Outcome, error) {
+func (l *Limiter) ReserveFor(
+	ctx context.Context, values map[string]string, r Request,
+) (*Reservation, Outcome, error) {
 	o, err := l.outcomeFor(values, &r)
 	if err != nil {
 		return nil, Outcome{}, err

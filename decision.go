@@ -14,17 +14,31 @@ import (
 // a StartAfter; its units count from At on. Its fields are those of engine.Result, so that the
 // engine in memory fills it in place.
 type Decision struct {
-	Allowed    bool          // the caller may proceed (in mode Partial with Granted units)
-	Granted    int64         // units recorded and allowed; for a peek, units that would be; of a refund, units taken back
-	Remaining  int64         // least room over all limits after this attempt; below 0 after Record, a lowered Max, or by units ahead (R18)
-	StartAfter time.Duration // wait from At until the use of the granted units may begin (R18), of a replay from now; 0 = now
-	RetryAfter time.Duration // least wait until the same attempt would be granted in full; 0 = now; Never (R8)
+	// Allowed: the caller may proceed, in mode Partial with Granted units.
+	Allowed bool
+
+	// Granted is the number of units that were recorded and allowed. Of a peek it is the number
+	// that would be, of a refund the number that was taken back.
+	Granted int64
+
+	// Remaining is the least room over all limits after this attempt. Below 0 it is after a
+	// Record, under a lowered Max, or because of units ahead (R18).
+	Remaining int64
+
+	// StartAfter is the wait from At, and of a replay from now, until the use of the granted
+	// units may begin (R18). 0 is now.
+	StartAfter time.Duration
+
+	// RetryAfter is the least wait until the same attempt would be granted in full. 0 is now, or
+	// an unknown wait after the denial of a fallback. Never: it does not fit at any time (R8).
+	RetryAfter time.Duration
+
 	ResetAfter time.Duration // time until no unit counts and no block runs
-	Blocked    time.Duration // rest of the longest block that runs after the decision (R20); 0 = none runs
+	Blocked    time.Duration // rest of the longest block that runs after it (R20); 0 = none runs
 	At         time.Time     // the instant of the decision
 	Limit      string        // the limit that denied or cut the attempt, "" if none did
 	Degraded   bool          // the store did not answer; a fallback decided
-	Replayed   bool          // the first decision of this id is returned again; nothing was charged
+	Replayed   bool          // the first decision of this id again; nothing was charged
 	Cached     bool          // a denial of a shared store, repeated from this process's memory (R8)
 
 	// Of Limit, for messages; zero if no limit denied. Used is -1 if it is not known, because
@@ -60,31 +74,42 @@ func (d Decision) String() string {
 }
 
 func (d *Decision) sentence() string {
+	refund := d.At.IsZero() // a refund has no instant
 	switch {
-	case d.At.IsZero() && d.Allowed && d.Granted == 0:
-		return "took no units back: none of that instant counts; a refund needs the At of the grant's Decision"
-	case d.At.IsZero() && d.Allowed:
-		return fmt.Sprintf("took %s back", misuse.Units(d.Granted))
-	case d.At.IsZero():
+	case refund && !d.Allowed:
 		return "no decision"
-	case d.Allowed && d.Blocked > 0: // a record, which no block denies
-		return fmt.Sprintf("allowed: its key is blocked for %v", d.Blocked)
-	case d.Allowed && d.StartAfter > 0 && d.Remaining < 0: // by the units ahead
-		return fmt.Sprintf("allowed in %v", d.StartAfter)
-	case d.Allowed && d.StartAfter > 0:
-		return fmt.Sprintf("allowed in %v: %d left", d.StartAfter, d.Remaining)
-	case d.Allowed && d.Limit != "":
-		return fmt.Sprintf("allowed %s, cut by limit %q: %s%s", misuse.Units(d.Granted), d.Limit, d.use(), d.wait())
-	case d.Allowed && d.Degraded && d.ResetAfter == 0: // the room is unknown
-		return "allowed"
-	case d.Allowed && d.Remaining < 0:
-		return fmt.Sprintf("allowed: %d over the limit", -d.Remaining)
+	case refund && d.Granted == 0:
+		return "took no units back: none of that instant counts; " +
+			"a refund needs the At of the grant's Decision"
+	case refund:
+		return fmt.Sprintf("took %s back", misuse.Units(d.Granted))
 	case d.Allowed:
-		return fmt.Sprintf("allowed: %d left", d.Remaining)
+		return d.allowedSentence()
 	case d.Limit == "":
 		return "denied: " + d.wait()
 	}
 	return fmt.Sprintf("denied by limit %q: %s%s", d.Limit, d.use(), d.wait())
+}
+
+// allowedSentence describes an allowed attempt or a record.
+func (d *Decision) allowedSentence() string {
+	roomUnknown := d.Degraded && d.ResetAfter == 0
+	switch {
+	case d.Blocked > 0: // a record, which no block denies
+		return fmt.Sprintf("allowed: its key is blocked for %v", d.Blocked)
+	case d.StartAfter > 0 && d.Remaining < 0: // by the units ahead
+		return fmt.Sprintf("allowed in %v", d.StartAfter)
+	case d.StartAfter > 0:
+		return fmt.Sprintf("allowed in %v: %d left", d.StartAfter, d.Remaining)
+	case d.Limit != "":
+		return fmt.Sprintf("allowed %s, cut by limit %q: %s%s",
+			misuse.Units(d.Granted), d.Limit, d.use(), d.wait())
+	case roomUnknown:
+		return "allowed"
+	case d.Remaining < 0:
+		return fmt.Sprintf("allowed: %d over the limit", -d.Remaining)
+	}
+	return fmt.Sprintf("allowed: %d left", d.Remaining)
 }
 
 // wait describes a running block and RetryAfter.
@@ -121,4 +146,9 @@ func (d *Decision) use() string {
 }
 
 // spanWords are the words for the usual windows.
-var spanWords = map[time.Duration]string{time.Second: "second", time.Minute: "minute", time.Hour: "hour", 24 * time.Hour: "24 hours"}
+var spanWords = map[time.Duration]string{
+	time.Second:    "second",
+	time.Minute:    "minute",
+	time.Hour:      "hour",
+	24 * time.Hour: "24 hours",
+}

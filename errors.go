@@ -21,7 +21,8 @@ var (
 	ErrFull = engine.ErrFull
 
 	// ErrUnavailable: the store could not be reached, and nothing was recorded. Of the errors of
-	// stores only it and ErrFull can be followed by the same call without the risk of a second charge.
+	// stores only it and ErrFull can be followed by the same call without the risk of a second
+	// charge.
 	ErrUnavailable = engine.ErrUnavailable
 	// ErrOutcomeUnknown: the call was sent and not answered. Its units may have been
 	// recorded.
@@ -49,8 +50,12 @@ type InputError = engine.InputError
 // PolicyError is the error of a policy that New and Policy.Compile reject. It wraps
 // [ErrInput].
 type PolicyError struct {
-	Policy  string
-	Limit   string // name of the limit, or #1, #2, … if one of several has none; "" when the policy itself is wrong
+	Policy string
+
+	// Limit is the name of the limit, or #1, #2, … for one of several without a name. It is "" if
+	// the policy itself is wrong.
+	Limit string
+
 	Field   string // field of Policy or Limit
 	Problem string // the mistake and the valid values
 }
@@ -68,9 +73,12 @@ func (e *PolicyError) Unwrap() error { return ErrInput }
 
 // WaitError is returned by Wait and WaitN when they stop waiting.
 type WaitError struct {
-	Decision Decision // the last one; the zero Decision if there was none; allowed if its units were given back
-	N        int64    // units that were waited for
-	Cause    error    // ErrNever, ErrDeadline or the context's error
+	// Decision is the last one, or the zero Decision if there was none. It is allowed if its units
+	// were given back.
+	Decision Decision
+
+	N     int64 // units that were waited for
+	Cause error // ErrNever, ErrDeadline or the context's error
 }
 
 // Error gives the cause, the limit and the remaining wait.
@@ -83,7 +91,8 @@ func (e *WaitError) Error() string {
 	case e.Decision.Allowed: // its turn would have come
 		return fmt.Sprintf("weir: gave up waiting for %v: %v", e.Decision.StartAfter, e.Cause)
 	}
-	return fmt.Sprintf("%v (needs %v more, limit %q)", e.Cause, e.Decision.RetryAfter, e.Decision.Limit)
+	return fmt.Sprintf("%v (needs %v more, limit %q)",
+		e.Cause, e.Decision.RetryAfter, e.Decision.Limit)
 }
 
 // never explains ErrNever.
@@ -92,9 +101,11 @@ func (e *WaitError) never() string {
 	case d.Max == 0:
 		return fmt.Sprintf("%v: %d of limit %q, which denies everything", e.Cause, e.N, d.Limit)
 	case d.Max < e.N:
-		return fmt.Sprintf("%v: %d of limit %q, which allows %d; wait for at most %[4]d at a time", e.Cause, e.N, d.Limit, d.Max)
+		return fmt.Sprintf("%v: %d of limit %q, which allows %d; wait for at most %[4]d at a time",
+			e.Cause, e.N, d.Limit, d.Max)
 	default: // a fixed cost
-		return fmt.Sprintf("%v: the cost of an attempt is above limit %q, which allows %d; lower the cost", e.Cause, d.Limit, d.Max)
+		return fmt.Sprintf("%v: the cost of an attempt is above limit %q, which allows %d; "+
+			"lower the cost", e.Cause, d.Limit, d.Max)
 	}
 }
 

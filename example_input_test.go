@@ -25,7 +25,7 @@ func Example_whatIsBadInput() {
 	_, err = limiter.Allow(ctx, weir.K("192.0.2.1", "mobile"))
 	fmt.Println(errors.Is(err, &weir.InputError{Field: "key"}), err)
 	// Output:
-	// weir: policy "search", limit "minute": MinInterval: 1h0m0s is longer than the window of 1m0s (R5)
+	// weir: policy "search", limit "minute": MinInterval: 1h0m0s is longer than the window of 1m0s
 	// true weir: bad number of units: -1; use 0 to 2251799813685247
 	// true weir: bad key: policy "search" counts by ["ip"], and this key has 2 values; pass weir.K(ip)
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // Per returns a limit of n units, 0 … MaxUnits, in any window of that length. It counts for
@@ -72,8 +70,8 @@ func (l Limit) Apart(interval time.Duration) Limit {
 	return l
 }
 
-// Blocking returns the limit with a block: a denied attempt, by a limit that has one, denies its key
-// for that time, whole microseconds, 1ms … 400 days (R20). [Limiter.Reset] ends a block.
+// Blocking returns the limit with a block: a denied attempt, by a limit that has one, denies its
+// key for that time, whole microseconds, 1ms … 400 days (R20). [Limiter.Reset] ends a block.
 func (l Limit) Blocking(d time.Duration) Limit {
 	l.Block = d
 	return l
@@ -142,57 +140,17 @@ func (l *Limit) windowWord() string {
 	units := []struct {
 		length time.Duration
 		word   string
-	}{{day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}}
+	}{
+		{day, "d"},
+		{time.Hour, "h"},
+		{time.Minute, "m"},
+		{time.Second, "s"},
+		{time.Millisecond, "ms"},
+	}
 	for _, unit := range units {
 		if l.Window%unit.length == 0 {
 			return fmt.Sprintf("%d%s", l.Window/unit.length, unit.word)
 		}
 	}
 	return fmt.Sprintf("%dus", l.Window.Microseconds())
-}
-
-// dimensionsProblem returns the reason why Dimensions are wrong, or "".
-func (p *Policy) dimensionsProblem() string {
-	counted := p.counted()
-	switch {
-	case len(counted) > MaxDimensions || len(p.Dimensions) > MaxDimensions:
-		return fmt.Sprintf("the limits count by %d dimensions; %d are allowed",
-			max(len(counted), len(p.Dimensions)), MaxDimensions)
-	case len(p.Dimensions) == 0 && len(counted) <= 1:
-		return ""
-	case len(p.Dimensions) == 0:
-		return fmt.Sprintf("missing; the limits count by %d dimensions, "+
-			"so declare the order of the values in K, such as Dimensions: []string{%s}",
-			len(counted), quoteAll(counted))
-	}
-	for i, dim := range p.Dimensions {
-		shown := shorten.Text(dim)
-		switch problem := nameProblem(dim); {
-		case problem != "":
-			return fmt.Sprintf("dimension %d: %s", i+1, problem)
-		case slices.Contains(p.Dimensions[:i], dim):
-			return fmt.Sprintf("%q is named twice", shown)
-		case !slices.Contains(counted, dim):
-			return fmt.Sprintf("no limit counts by %q; leave it out, or add it to the By of a limit", shown)
-		}
-	}
-	for _, dim := range counted {
-		if !slices.Contains(p.Dimensions, dim) {
-			return fmt.Sprintf("a limit counts by %q, which is not declared; use one of %s, or add it",
-				shorten.Text(dim), quoteAll(p.Dimensions))
-		}
-	}
-	return ""
-}
-
-// quoteAll returns names as a list of Go strings, the first of them if there are many.
-func quoteAll(names []string) string {
-	var b strings.Builder
-	for i, name := range names[:min(len(names), MaxDimensions)] {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%q", shorten.Text(name))
-	}
-	return b.String()
 }

@@ -67,13 +67,15 @@ func New(p Policy, opts ...Option) (*Limiter, error) {
 	option.Apply(&c, opts)
 	l.engine, l.outage = c.engine, c.outage
 	if isnil.Is(l.engine) {
-		return nil, engine.Input("request", "WithEngine got a nil engine; open the engine first, or leave the option out for one in memory")
+		return nil, engine.Input("request", "WithEngine got a nil engine; "+
+			"open the engine first, or leave the option out for one in memory")
 	}
 	if l.engine == own {
 		l.engine = NewMemory()
 	}
 	if m, ok := innermost(l.engine).(*Memory); ok && m.engine == nil {
-		return nil, engine.Input("request", "WithEngine got the zero Memory; make one with weir.NewMemory")
+		return nil, engine.Input("request",
+			"WithEngine got the zero Memory; make one with weir.NewMemory")
 	}
 	if m, ok := l.engine.(*Memory); ok { // not inside Observe, which sees every call
 		l.memory = m.engine
@@ -159,7 +161,9 @@ func (l *Limiter) allow(ctx context.Context, key *Key, n int64, d *Decision) err
 // it: they change histories, not earlier answers.
 //
 // A record or a refund takes an id in a [Call]. A refund that took nothing is not remembered.
-func (l *Limiter) AllowOnce(ctx context.Context, key Key, n int64, id string) (d Decision, err error) {
+func (l *Limiter) AllowOnce(
+	ctx context.Context, key Key, n int64, id string,
+) (d Decision, err error) {
 	if id == "" {
 		return d, engine.Input("id", "it is empty; give each operation an id of its own")
 	}
@@ -204,7 +208,9 @@ func (l *Limiter) Decide(ctx context.Context, key Key, r Request) (Decision, err
 // It returns 0 without an error if no unit of the key counts that was granted at that instant:
 // after the entry's window, after an earlier refund, and for another instant than that of the
 // grant, such as time.Now().
-func (l *Limiter) Refund(ctx context.Context, key Key, at time.Time, n int64) (refunded int64, err error) {
+func (l *Limiter) Refund(
+	ctx context.Context, key Key, at time.Time, n int64,
+) (refunded int64, err error) {
 	c := Call{Limiter: l, Key: key, Op: engine.Refund, From: at, Request: Request{N: n}}
 	if n == 0 { // takes nothing back, and the rest must be right all the same
 		if c.Request.N = 1; ctx == nil {
@@ -220,22 +226,27 @@ func (l *Limiter) Refund(ctx context.Context, key Key, at time.Time, n int64) (r
 // includes every cell that overlaps the span, and with fixed windows (Kind) the whole
 // open window, so the result is never too low. 0 < last <= Window (R11); last is rounded
 // up to a microsecond.
-func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Duration) (int64, error) {
+func (l *Limiter) Count(
+	ctx context.Context, key Key, limit string, last time.Duration,
+) (int64, error) {
 	var c engine.Call
 	if err := l.prepare(&c, engine.Count, &key, 0); err != nil {
 		return 0, err
 	}
 	c.Limit = l.rules.LimitNamed(limit)
 	if c.Limit < 0 {
-		return 0, engine.Input("limit", "policy %q has no limit %q; use one of %q", l.rules.Name, shorten.Text(limit), l.rules.LimitNames())
+		return 0, engine.Input("limit", "policy %q has no limit %q; use one of %q",
+			l.rules.Name, shorten.Text(limit), l.rules.LimitNames())
 	}
 	of := &l.rules.Limits[c.Limit]
 	if of.Kind == KindBucket {
-		return 0, engine.Input("kind", "limit %q is a token bucket, which stores no instants to count; read its room with a Peek (R16)", limit)
+		return 0, engine.Input("kind", "limit %q is a token bucket, "+
+			"which stores no instants to count; read its room with a Peek", limit)
 	}
 	c.From = int64((last + time.Microsecond - 1) / time.Microsecond)
 	if c.From < 1 || c.From > of.Window {
-		return 0, engine.Input("span", "%v; limit %q counts over more than 0 and at most %v", last, limit, time.Duration(of.Window)*time.Microsecond)
+		return 0, engine.Input("span", "%v; limit %q counts over more than 0 and at most %v",
+			last, limit, time.Duration(of.Window)*time.Microsecond)
 	}
 	l.do(ctx, &c)
 	return c.Result.Granted, c.Err
@@ -249,7 +260,9 @@ func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Du
 // It returns the names of the limits that were reset, also if they had no history for the key.
 // A name that no limit has is an [InputError], and so is a reset without names of a policy with
 // no limit that counts by every dimension.
-func (l *Limiter) Reset(ctx context.Context, key Key, limits ...string) (reset []string, err error) {
+func (l *Limiter) Reset(
+	ctx context.Context, key Key, limits ...string,
+) (reset []string, err error) {
 	c := engine.Call{Op: engine.Reset}
 	if err := l.selectLimits(&c, &key, limits, "reset"); err != nil {
 		return nil, err
@@ -337,7 +350,8 @@ func (l *Limiter) selectedKeyError(
 		operation, rules.LimitNames(), takes, n, hint)
 }
 
-var errZeroLimiter = engine.Input("request", "the zero or nil Limiter decides nothing; make one with weir.New")
+var errZeroLimiter = engine.Input("request",
+	"the zero or nil Limiter decides nothing; make one with weir.New")
 
 // check rejects bad input before it reaches the engine (R14).
 func (l *Limiter) check(key *Key, n int64) error {
@@ -388,7 +402,12 @@ func (l *Limiter) decide(ctx context.Context, op engine.Op, key *Key, n int64, d
 // answer returns the decision of a call without an error.
 func answer(c *engine.Call) Decision {
 	if c.Op == engine.Refund {
-		return Decision{Allowed: true, Granted: c.Result.Granted, Degraded: c.Result.Degraded, Replayed: c.Result.Replayed}
+		return Decision{
+			Allowed:  true,
+			Granted:  c.Result.Granted,
+			Degraded: c.Result.Degraded,
+			Replayed: c.Result.Replayed,
+		}
 	}
 	d := Decision(c.Result)
 	if d.Limit != "" {
@@ -419,8 +438,12 @@ func (l *Limiter) do(ctx context.Context, c *engine.Call) {
 
 // Request is one attempt with its options. Request{N: 1} attempts one unit now.
 type Request struct {
-	N      int64        // units, 1 … MaxUnits; 0 is an InputError, because Peek charges nothing
-	At     time.Time    // zero = now, by the engine's clock; or an instant, 1970-01-01T00:00:00Z … MaxInstant µs later (R1)
+	N int64 // units, 1 … MaxUnits; 0 is an InputError, because Peek charges nothing
+
+	// At is the instant of the attempt (R1): the zero Time for now, by the engine's clock, or
+	// 1970-01-01T00:00:00Z … MaxInstant µs later.
+	At time.Time
+
 	States []LimitState // nil, or filled with the state of every limit after the decision
 
 	// ID is the idempotency key, "" or 1 … MaxIDBytes bytes: a repeated call is charged
@@ -430,10 +453,10 @@ type Request struct {
 	TTL time.Duration // time to live of the reservation; only for Limiter.Reserve
 
 	// MaxWait is the longest time for which the caller may wait, 0 … 400 days, rounded down to a
-	// microsecond; Never stands for 400 days. An attempt that does not fit now is granted if it fits
-	// in full within MaxWait, and its use begins Decision.StartAfter after Decision.At (R18). The
-	// call does not block: sleep for StartAfter, or use Wait. A refund at the instant at which the use
-	// begins, before it, takes back everything, also a Cost. 0 does not wait.
+	// microsecond; Never stands for 400 days. An attempt that does not fit now is granted if it
+	// fits in full within MaxWait, and its use begins Decision.StartAfter after Decision.At (R18).
+	// The call does not block: sleep for StartAfter, or use Wait. A refund at the instant at which
+	// the use begins, before it, takes back everything, also a Cost. 0 does not wait.
 	//
 	// It is an InputError in mode CountDenied, under a concurrency limit, in calls that are decided
 	// together, and with another operation than an attempt.
@@ -446,7 +469,8 @@ func (r *Request) set(c *engine.Call) (err error) {
 	case r.TTL != 0:
 		return engine.Input("request", "TTL is for Limiter.Reserve; leave it out")
 	case r.States != nil && len(r.States) != len(c.Rules.Limits):
-		return engine.Input("request", "room for %d states, and policy %q has %d limits; make it as long as Compiled().Limits",
+		return engine.Input("request",
+			"room for %d states, and policy %q has %d limits; make it as long as Compiled().Limits",
 			len(r.States), c.Rules.Name, len(c.Rules.Limits))
 	case len(r.ID) > MaxIDBytes:
 		return errLongID(r.ID)
@@ -477,9 +501,11 @@ func (r *Request) setMaxWait(c *engine.Call) error {
 	case c.Op != engine.Attempt:
 		return engine.Input("wait", "MaxWait is for attempts; leave it out of other operations")
 	case c.Rules.Mode == CountDenied:
-		return engine.Input("wait", "policy %q counts denied attempts, so none of them can wait; leave MaxWait out", c.Rules.Name)
+		return engine.Input("wait", "policy %q counts denied attempts, "+
+			"so none of them can wait; leave MaxWait out", c.Rules.Name)
 	case hasHold(c.Rules):
-		return engine.Input("wait", "policy %q has a concurrency limit, and nobody knows when its units are released; leave MaxWait out", c.Rules.Name)
+		return engine.Input("wait", "policy %q has a concurrency limit, "+
+			"and nobody knows when its units are released; leave MaxWait out", c.Rules.Name)
 	}
 	c.MaxWait = wait.Microseconds()
 	return nil
@@ -491,13 +517,17 @@ func errLongID(id string) error {
 }
 
 // The first and the last instant that a caller may give.
-const firstInstant, lastInstant = "1970-01-01T00:00:00Z", "2255-06-05T23:47:34.740991Z" // 0 and MaxInstant µs
+const (
+	firstInstant = "1970-01-01T00:00:00Z"        // 0 µs
+	lastInstant  = "2255-06-05T23:47:34.740991Z" // MaxInstant µs
+)
 
 // instant converts an instant of the caller to microseconds since 1970, cut to whole ones. The
 // error ends with next.
 func instant(t time.Time, next string) (int64, error) {
 	if !isInstant(t) {
-		return 0, engine.Input("instant", "%s; use %s to %s, %s", t.Format(time.RFC3339Nano), firstInstant, lastInstant, next)
+		return 0, engine.Input("instant", "%s; use %s to %s, %s",
+			t.Format(time.RFC3339Nano), firstInstant, lastInstant, next)
 	}
 	return t.UnixMicro(), nil
 }

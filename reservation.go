@@ -24,12 +24,12 @@ import (
 // policy, the key and req.ID. Without an ID a random one is chosen, which nobody can guess. Any
 // limiter of the policy on the same engine can settle it: [Limiter.Reservation].
 //
-// It lives for req.TTL after the decision or the start, rounded up to a microsecond: at most the longest window
-// of the policy, because after that the grant no longer counts, and by default that window. Under
-// a concurrency limit it lives at least as long as the longest hold. Other values return an
-// [InputError]. The units of an expired reservation stay as granted and leave the windows like any
-// grant. They are not given back, because a caller that died may have used them, and then more
-// than Max would pass. No goroutine is involved. A hold of kind KindConcurrency ends by itself
+// It lives for req.TTL after the decision or the start, rounded up to a microsecond: at most the
+// longest window of the policy, because after that the grant no longer counts, and by default that
+// window. Under a concurrency limit it lives at least as long as the longest hold. Other values
+// return an [InputError]. The units of an expired reservation stay as granted and leave the windows
+// like any grant. They are not given back, because a caller that died may have used them, and then
+// more than Max would pass. No goroutine is involved. A hold of kind KindConcurrency ends by itself
 // after the MaxHold of its limit, unless Extend renews it (R17).
 //
 // The engine remembers a reservation for its whole life, and for at least a minute after its
@@ -94,12 +94,14 @@ func (l *Limiter) timeToLive(ttl time.Duration) (time.Duration, error) {
 	case ttl == lifetime.OfRequest:
 		return min(longest, lifetime.Longest), nil
 	case ttl > 0 && ttl < least && holds:
-		return 0, engine.Input("ttl", "%v; policy %q holds units for up to %v, and a reservation that "+
-			"ends before its hold leaves them held; use %v to %v, or leave TTL out",
+		return 0, engine.Input("ttl",
+			"%v; policy %q holds units for up to %v, and a reservation that "+
+				"ends before its hold leaves them held; use %v to %v, or leave TTL out",
 			ttl, l.rules.Name, least, least, longest)
 	case ttl < least || ttl > longest:
-		return 0, engine.Input("ttl", "%v; with policy %q a reservation lasts %v to %v, its longest "+
-			"window; leave TTL out for %[4]v", ttl, l.rules.Name, least, longest)
+		return 0, engine.Input("ttl",
+			"%v; with policy %q a reservation lasts %v to %v, its longest "+
+				"window; leave TTL out for %[4]v", ttl, l.rules.Name, least, longest)
 	}
 	return (ttl + time.Microsecond - 1).Truncate(time.Microsecond), nil
 }
@@ -257,7 +259,8 @@ func (r *Reservation) Add(ctx context.Context, n int64) (Decision, error) {
 	case ctx == nil:
 		return Decision{}, misuse.ErrNoContext
 	case n < 1 || n > MaxUnits:
-		return Decision{}, engine.Input("units", "%d; use 1 to %d, or Extend to take none", n, MaxUnits)
+		return Decision{}, engine.Input("units",
+			"%d; use 1 to %d, or Extend to take none", n, MaxUnits)
 	}
 	if err := r.enter(ctx); err != nil {
 		return Decision{}, err
@@ -271,8 +274,9 @@ func (r *Reservation) Add(ctx context.Context, n int64) (Decision, error) {
 	c := engine.Call{Op: engine.Extend, N: n, From: cmp.Or(units, engine.Unknown)}
 	err := r.call(ctx, &c)
 	if input, bad := errors.AsType[*InputError](err); bad && input.Field == "units" {
-		return Decision{}, engine.Input("units", "%s; an Add of another handle, or one whose answer "+
-			"was lost, has changed it: repeat the lost one, or read the number with Extend", input.Problem)
+		return Decision{}, engine.Input("units",
+			"%s; an Add of another handle, or one whose answer was lost, has changed it: "+
+				"repeat the lost one, or read the number with Extend", input.Problem)
 	}
 	if err != nil {
 		return Decision{}, err
