@@ -14,7 +14,9 @@ import (
 )
 
 // weekdays are the first days of weeks, from anchor 1.
-var weekdays = []string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
+var weekdays = []string{
+	"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
+}
 
 // formatAnchor returns the first day of a period: "the 14th" of a month, "sunday" of a
 // week.
@@ -26,8 +28,10 @@ func formatAnchor(p weir.Period, anchor int) string {
 }
 
 const (
-	useDayOfMonth = "write a day from the 1st to the 31st; a day beyond the month's end is its last day"
-	useDay        = "write a day of the month such as from the 14th, or of the week such as from sunday"
+	useDayOfMonth = "write a day from the 1st to the 31st; " +
+		"a day beyond the month's end is its last day"
+	useDay = "write a day of the month such as from the 14th, " +
+		"or of the week such as from sunday"
 )
 
 // dayForm is a day of a month, such as 14th or 14.
@@ -83,11 +87,14 @@ func (d *limitBuilder) setBurst(at int, word string) {
 	n, problem := parseNumber(word)
 	switch {
 	case problem != "":
-		fail(at, "use a whole number such as burst 20: the units that are there after a pause", "%s %s", clip(word), problem)
+		fail(at, "use a whole number such as burst 20: the units that are there after a pause",
+			"%s %s", clip(word), problem)
 	case n < 1 || n > weir.MaxUnits:
 		fail(at, "use 1 to "+formatNumber(weir.MaxUnits), "the burst is out of range")
 	}
-	d.limit.Burst, d.kinds[weir.KindBucket], d.at.burst = n, true, at
+	d.limit.Burst = n
+	d.kinds[weir.KindBucket] = true
+	d.at.burst = at
 }
 
 // zonesText lists the IANA time zones of the Go distribution, a name a line. The standard
@@ -101,10 +108,12 @@ var zones = sync.OnceValue(func() []string { return strings.Fields(zonesText) })
 
 // nextZone returns the next step for a name that is no time zone.
 func nextZone(zone string) string {
-	if near := nearZones(zone); len(near) > 0 && !strings.EqualFold(zone, "Local") { // no mistyped name
-		return "did you mean " + strings.Join(near, " or ") + "? The names are those of the IANA database"
+	near := nearZones(zone)
+	if len(near) == 0 || strings.EqualFold(zone, "Local") { // Local is no mistyped name
+		return useZone
 	}
-	return useZone
+	return "did you mean " + strings.Join(near, " or ") +
+		"? The names are those of the IANA database"
 }
 
 // nearZones returns the zones that a mistyped name probably means, at most three: those of
@@ -122,8 +131,12 @@ func nearZones(zone string) (near []string) {
 	if name := nearest.Name(zone, zones()); name != "" {
 		near = append(near, name)
 	}
+	if len(place) <= 3 {
+		return near // so short a word is near to many places
+	}
 	places := mapped(zones(), placeOf)
-	if i := slices.Index(places, nearest.Name(place, places)); i >= 0 && len(place) > 3 && !slices.Contains(near, zones()[i]) {
+	i := slices.Index(places, nearest.Name(place, places))
+	if i >= 0 && !slices.Contains(near, zones()[i]) {
 		near = append(near, zones()[i])
 	}
 	return near

@@ -35,7 +35,9 @@ func Changes(before, after *File) []string {
 			all = append(all, p.Name+": removed with "+p.limitsText())
 		}
 	}
-	emptyFirst := func(a, b string) int { return strings.Count(b, startsEmpty) - strings.Count(a, startsEmpty) }
+	emptyFirst := func(a, b string) int {
+		return strings.Count(b, startsEmpty) - strings.Count(a, startsEmpty)
+	}
 	slices.SortStableFunc(all, emptyFirst)
 	return all
 }
@@ -110,11 +112,12 @@ func (p *Definition) limitLabel(i int) string {
 
 func (p *Definition) limitSection(i int) section {
 	l := &p.Limits[i]
+	warn := valueOf(p.WarnPercents, i)
 	return section{p.limitLabel(i), []part{
 		{"", p.Sentence(i)},
 		{"cells", only(l.Cells > 0, formatNumber(int64(l.Cells)))},
 		{"cost", only(l.Cost > 0, formatNumber(l.Cost))},
-		{"warn", only(valueOf(p.WarnPercents, i) > 0, strconv.Itoa(valueOf(p.WarnPercents, i))+"%")},
+		{"warn", only(warn > 0, strconv.Itoa(warn)+"%")},
 	}}
 }
 
@@ -255,13 +258,6 @@ func (s section) String() string {
 
 // changes describes the differences between s and to, a phrase for each part.
 func (s section) changes(to section) (all []string) {
-	byName := func(name string) func(part) bool { return func(p part) bool { return p.name == name } }
-	text := func(s section, name string) string {
-		if i := slices.IndexFunc(s.parts, byName(name)); i >= 0 {
-			return s.parts[i].text
-		}
-		return ""
-	}
 	names := mapped(to.parts, func(p part) string { return p.name })
 	for _, p := range s.parts {
 		if !slices.Contains(names, p.name) {
@@ -269,7 +265,7 @@ func (s section) changes(to section) (all []string) {
 		}
 	}
 	for _, name := range names {
-		was, now := text(s, name), text(to, name)
+		was, now := s.text(name), to.text(name)
 		var phrase string
 		switch {
 		case was == now:
@@ -284,6 +280,16 @@ func (s section) changes(to section) (all []string) {
 		all = append(all, strings.TrimSpace(s.label+" "+phrase))
 	}
 	return all
+}
+
+// text returns the text of the part of that name, "" if there is none.
+func (s section) text(name string) string {
+	for _, p := range s.parts {
+		if p.name == name {
+			return p.text
+		}
+	}
+	return ""
 }
 
 // fromTo returns "20 → 2000 per minute" for "20 per minute" and "2000 per minute": the words at

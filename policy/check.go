@@ -90,12 +90,20 @@ func (c *checker) errors(more bool) error {
 	slices.SortStableFunc(c.faults, func(a, b *fault) int { return cmp.Compare(a.at, b.at) })
 	if more {
 		last := c.faults[len(c.faults)-1]
-		last.next += fmt.Sprintf(" (the file has more than %d errors; these are the first)", maxErrors)
+		last.next += fmt.Sprintf(" (the file has more than %d errors; "+
+			"these are the first)", maxErrors)
 	}
 	var all []error
 	for _, f := range c.faults {
 		line, column, source := c.doc.Position(f.at)
-		all = append(all, &Error{File: c.file, Line: line, Column: column, Problem: f.problem, Next: f.next, Source: source})
+		all = append(all, &Error{
+			File:    c.file,
+			Line:    line,
+			Column:  column,
+			Problem: f.problem,
+			Next:    f.next,
+			Source:  source,
+		})
 	}
 	return errors.Join(all...)
 }
@@ -139,11 +147,18 @@ var otherPolicyWords = map[string]string{
 // unknown returns the fault of a word that the table of its map does not have.
 func unknown(key, value *yamlnode.Node, of string, words []string) *fault {
 	next := "use " + strings.Join(words, ", ")
-	others := map[string]map[string]string{aLimit: otherWords, aPolicy: otherPolicyWords}[of]
+	var others map[string]string
+	switch of {
+	case aLimit:
+		others = otherWords
+	case aPolicy:
+		others = otherPolicyWords
+	}
 	if other := others[key.Text]; other != "" {
 		next = other
 	} else if near := nearest.Name(key.Text, words); near != "" {
-		next = fmt.Sprintf("did you mean %q? The words of %s are %s", near, of, strings.Join(words, ", "))
+		next = fmt.Sprintf("did you mean %q? The words of %s are %s",
+			near, of, strings.Join(words, ", "))
 	} else if of == aFile && value.Kind == yamlnode.Map {
 		next = "indent policies below policies:"
 	}
@@ -186,7 +201,8 @@ func checkName(at int, word, part string) {
 		return
 	}
 	if meant := respellName(word); weir.ValidName(meant) {
-		fail(at, "write "+meant, "%s cannot be the name of %s: names have small letters, digits and . _ -", clip(word), part)
+		fail(at, "write "+meant, "%s cannot be the name of %s: names have small letters, "+
+			"digits and . _ -", clip(word), part)
 	}
 	fail(at, useName, "%s cannot be the name of %s", clip(word), part)
 }
@@ -212,7 +228,8 @@ func (c *checker) policyFile(root *yamlnode.Node) *File {
 	f := &File{Name: c.file}
 	apply(c, fileWords, aFile, root, f)
 	for _, word := range []string{"version", "policies"} {
-		if !has(root, word) && allKnown(fileWords, root) { // an unknown word is probably the missing one
+		// An unknown word is probably the missing one.
+		if !has(root, word) && allKnown(fileWords, root) {
 			c.record(faultf(root.Offset, write, "%s: is missing", word))
 		}
 	}
@@ -239,29 +256,35 @@ func has(m *yamlnode.Node, word string) bool {
 
 func setVersion(_ *checker, _ *File, _, value *yamlnode.Node) {
 	if value.Quoted() && value.Text == "1" {
-		fail(value.Offset, "remove the quotes", "the version is the text %s, not the number 1", quote(value))
+		fail(value.Offset, "remove the quotes",
+			"the version is the text %s, not the number 1", quote(value))
 	}
 	if value.Type() != "integer" || value.Text != "1" {
-		fail(value.Offset, "write version: 1", "the version is not the number 1, the only one there is")
+		fail(value.Offset, "write version: 1",
+			"the version is not the number 1, the only one there is")
 	}
 }
 
 func (c *checker) setPolicies(f *File, key, value *yamlnode.Node) {
 	if value.Kind == yamlnode.List {
-		fail(value.Offset, "write NAME: on a line of its own, without a dash, and its words indented below it", "policies: is a list, not a map of names to policies")
+		fail(value.Offset,
+			"write NAME: on a line of its own, without a dash, and its words indented below it",
+			"policies: is a list, not a map of names to policies")
 	}
 	if value.Kind != yamlnode.Map || value.Len() == 0 {
 		at := value.Offset
 		if value.Null() {
 			at = key.Offset
 		}
-		fail(at, "write the name of a policy and, indented below it, limit: 10 per minute", "there are no policies")
+		fail(at, "write the name of a policy and, indented below it, limit: 10 per minute",
+			"there are no policies")
 	}
 	c.rejected = map[string]bool{}
 	f.Policies = make([]*Definition, 0, value.Len())
 	for name, words := range value.Pairs() {
 		c.names = append(c.names, name.Text)
-		c.rejected[name.Text] = !c.try(func() { f.Policies = append(f.Policies, c.policy(name, words)) })
+		ok := c.try(func() { f.Policies = append(f.Policies, c.policy(name, words)) })
+		c.rejected[name.Text] = !ok
 	}
 }
 
@@ -269,7 +292,8 @@ func (c *checker) setPolicies(f *File, key, value *yamlnode.Node) {
 // names would let a hostile file take long.
 func nextName(name string, names []string, theyAre string) string {
 	if near := nearest.Name(name, names[:min(len(names), 100)]); near != "" {
-		return fmt.Sprintf("did you mean %q? %s%s%s", near, strings.ToUpper(theyAre[:1]), theyAre[1:], listed(names))
+		return fmt.Sprintf("did you mean %q? %s%s%s",
+			near, strings.ToUpper(theyAre[:1]), theyAre[1:], listed(names))
 	}
 	return theyAre + listed(names)
 }

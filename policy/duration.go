@@ -31,7 +31,8 @@ var windows = []namedLength{
 
 const (
 	useLength = "use one such as 250ms, 90s, 30m, 24h, 7d"
-	useWindow = "use second, minute, hour, day, week, month (with fixed), or a length such as 90s, 30m, 24h"
+	useWindow = "use second, minute, hour, day, week, month (with fixed), " +
+		"or a length such as 90s, 30m, 24h"
 )
 
 // maxLength is the largest number of bytes of a length of time. It is also that of names,
@@ -47,7 +48,8 @@ func parseLength(s string) (time.Duration, bool) {
 	}
 	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyz")
 	n, problem := parseNumber(digits)
-	unit := slices.IndexFunc(duration.Units, func(u duration.Unit) bool { return u.Name == s[len(digits):] })
+	unit := slices.IndexFunc(duration.Units,
+		func(u duration.Unit) bool { return u.Name == s[len(digits):] })
 	switch {
 	case problem != "" || unit < 0:
 		return 0, false
@@ -98,7 +100,7 @@ func formatWindow(d time.Duration) string {
 // largest int64 becomes that, which every range check rejects. The problem is "", or the
 // end of a sentence that begins with the number.
 func parseNumber(s string) (n int64, problem string) {
-	if s == "" || s[0] == '_' || s[len(s)-1] == '_' || strings.Contains(s, "__") || strings.Trim(s, "0123456789_") != "" {
+	if !isGrouped(s) || strings.Trim(s, "0123456789_") != "" {
 		return 0, "is not a whole number"
 	}
 	if len(s) > 1 && s[0] == '0' {
@@ -109,6 +111,12 @@ func parseNumber(s string) (n int64, problem string) {
 		return math.MaxInt64, ""
 	}
 	return n, ""
+}
+
+// isGrouped reports whether each _ of a number stands between two other characters, and the number
+// is not empty.
+func isGrouped(s string) bool {
+	return s != "" && s[0] != '_' && s[len(s)-1] != '_' && !strings.Contains(s, "__")
 }
 
 // formatNumber groups the digits of numbers from 10_000.

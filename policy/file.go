@@ -61,7 +61,6 @@ package policy
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/weirlimit/weir/internal/policyfile"
 	"github.com/weirlimit/weir/internal/yamlnode"
@@ -76,8 +75,10 @@ type File struct {
 
 // Definition returns the policy of that name, or nil.
 func (f *File) Definition(name string) *Definition {
-	if i := slices.IndexFunc(f.Policies, func(p *Definition) bool { return p.Name == name }); i >= 0 {
-		return f.Policies[i]
+	for _, p := range f.Policies {
+		if p.Name == name {
+			return p
+		}
 	}
 	return nil
 }
@@ -87,7 +88,11 @@ func (f *File) Definition(name string) *Definition {
 // YAML ends at its first error. With an error, Parse returns no File.
 func Parse(filename string, src []byte) (*File, error) {
 	if len(src) > policyfile.MaxBytes {
-		return nil, errors.Join(&Error{File: filename, Problem: "the file is larger than 256 KiB", Next: "split it, and run one weir for each part"})
+		return nil, errors.Join(&Error{
+			File:    filename,
+			Problem: "the file is larger than 256 KiB",
+			Next:    "split it, and run one weir for each part",
+		})
 	}
 	doc, err := yamlnode.Read(src)
 	c := checker{file: filename, doc: doc}
@@ -108,7 +113,12 @@ func Parse(filename string, src []byte) (*File, error) {
 func Load(path string) (*File, error) {
 	src, failed := policyfile.Read(path)
 	if failed != nil {
-		return nil, &Error{File: failed.File, Problem: failed.Problem, Next: failed.Next, Err: failed.Err}
+		return nil, &Error{
+			File:    failed.File,
+			Problem: failed.Problem,
+			Next:    failed.Next,
+			Err:     failed.Err,
+		}
 	}
 	return Parse(path, src)
 }

@@ -96,7 +96,8 @@ func (v *overrideBuilder) namedValue(name, value *yamlnode.Node) Dimension {
 func rejectNetwork(value *yamlnode.Node, d Dimension) {
 	if clientaddr.IsName(d.Name) && clientaddr.IsNetwork(d.Value) {
 		fail(value.Offset, "add keys: {"+d.Name+": address} to the policy",
-			"%s: %s is a network, and without keys: only that very text matches", d.Name, clip(d.Value))
+			"%s: %s is a network, and without keys: only that very text matches",
+			d.Name, clip(d.Value))
 	}
 }
 

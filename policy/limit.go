@@ -26,10 +26,12 @@ type limitBuilder struct {
 	hasWindow bool
 	hasApart  bool
 	hasHold   bool
-	period    weir.Period                    // the window's, if it is named hour, day, week or month
-	anchor    weir.Period                    // Month or Week: the period that a from needs; NoPeriod without one
-	kinds     [weir.KindConcurrency + 1]bool // those that words select; FixedFromFirst also selects Fixed
+	period    weir.Period // the window's, if it is named hour, day, week or month
+	anchor    weir.Period // Month or Week: the period that a from needs; NoPeriod without one
 	at        offsets
+
+	// kinds are those that words select. KindFixedFromFirst also selects KindFixed.
+	kinds [weir.KindConcurrency + 1]bool
 }
 
 // offsets are those of the parts of a limit. A missing part has the offset of the limit.
@@ -41,7 +43,17 @@ type offsets struct {
 
 // offsetsAt returns the offsets of a limit at an offset, without any of its parts.
 func offsetsAt(at int) offsets {
-	return offsets{max: at, window: at, apart: at, block: at, kind: at, burst: at, zone: at, from: at, hold: at}
+	return offsets{
+		max:    at,
+		window: at,
+		apart:  at,
+		block:  at,
+		kind:   at,
+		burst:  at,
+		zone:   at,
+		from:   at,
+		hold:   at,
+	}
 }
 
 func (d *limitBuilder) setMax(at int, word string) {
@@ -69,10 +81,13 @@ var unitForm = regexp.MustCompile("^" + unitPattern + "$")
 
 func (d *limitBuilder) setUnit(at int, word string) {
 	if _, isFactor := factors[word]; isFactor && len(word) > 1 {
-		fail(at, "write the whole number, such as 1_000_000 for one million", "%s is a number, not the unit of a limit", clip(word))
+		fail(at, "write the whole number, such as 1_000_000 for one million",
+			"%s is a number, not the unit of a limit", clip(word))
 	}
-	if !unitForm.MatchString(word) || slices.Contains([]string{wordPer, wordApart, wordUnlimited}, word) {
-		fail(at, "use one word of letters, such as messages or cents", "%s cannot be the unit of a limit", clip(word))
+	if !unitForm.MatchString(word) ||
+		slices.Contains([]string{wordPer, wordApart, wordUnlimited}, word) {
+		fail(at, "use one word of letters, such as messages or cents",
+			"%s cannot be the unit of a limit", clip(word))
 	}
 	d.unit = word
 }
@@ -82,8 +97,10 @@ func (d *limitBuilder) setWindow(at int, word string) {
 	if !ok {
 		fail(at, nextWindow(word), "%s is not a window", clip(word))
 	}
-	d.limit.Window, d.hasWindow, d.at.window = length, true, at
+	d.limit.Window = length
+	d.hasWindow = true
 	d.period = periods[word]
+	d.at.window = at
 }
 
 // nextWindow returns the next step for a word that is not a window.
@@ -146,11 +163,13 @@ func (d *limitBuilder) addKey(at int, word string) {
 	case d.kinds[weir.KindConcurrency] && looksLikeWindow(word):
 		failAtOncePerWindow(at, strings.TrimSuffix(word, "s"))
 	case looksLikeWindow(word):
-		fail(at, "use one window to a limit, and a policy with several limits for several", "%s is a window, not a key to count by", clip(word))
+		fail(at, "use one window to a limit, and a policy with several limits for several",
+			"%s is a window, not a key to count by", clip(word))
 	case !weir.ValidName(word):
 		checkName(at, word, "a key")
 	case word == wordPer || word == wordApart:
-		fail(at, "name what to count by, such as user or ip", "%s is not a key to count by", clip(word))
+		fail(at, "name what to count by, such as user or ip",
+			"%s is not a key to count by", clip(word))
 	case slices.Contains(d.limit.By, word):
 		fail(at, "name each key once", "%s is there already", clip(word))
 	}
@@ -174,8 +193,9 @@ func shortestWindow(l weir.Limit) time.Duration { return max(weir.MinWindow, l.M
 
 const useName = "use 1 to 64 of a-z 0-9 . _ -, beginning with a letter or digit"
 
-// Sentence returns limit i of the policy as a line of the file: "10 messages per day per
-// phone, 3s apart". ParseLimit reads such a line. The line has no name and no cells. Sentence panics unless 0 <= i < len(p.Limits).
+// Sentence returns limit i of the policy as a line of the file: "10 messages per day per phone, 3s
+// apart". ParseLimit reads such a line. The line has no name and no cells. Sentence panics unless 0
+// <= i < len(p.Limits).
 func (p *Definition) Sentence(i int) string {
 	return sentence(p.Limits[i], valueOf(p.Units, i))
 }
@@ -217,7 +237,8 @@ func (c *checker) limit(value *yamlnode.Node) *limitBuilder {
 	case yamlnode.Map:
 		return c.longLimit(value)
 	case yamlnode.List:
-		fail(value.Offset, "write one such as 10 per minute per user; several limits stand below limits:, each with a name", "a list in place of a limit")
+		fail(value.Offset, "write one such as 10 per minute per user; "+
+			"several limits stand below limits:, each with a name", "a list in place of a limit")
 	}
 	inDocument := func(i int) int { return value.At(c.doc, i) }
 	if c.wrongLines >= mostRespelled {
@@ -229,8 +250,8 @@ func (c *checker) limit(value *yamlnode.Node) *limitBuilder {
 	return l
 }
 
-// longLimit reads {max: 10, window: 1m, per: [user], apart: 3s, block: 1h, kind: fixed, unit: messages}, with
-// burst, zone, from and max_hold where the kind has them.
+// longLimit reads the long form of a limit, with burst, zone, from and max_hold where the kind has
+// them: {max: 10, window: 1m, per: [user], apart: 3s, block: 1h, kind: fixed, unit: messages}.
 func (c *checker) longLimit(value *yamlnode.Node) *limitBuilder {
 	l := &limitBuilder{at: offsetsAt(value.Offset)}
 	ok := apply(c, limitWords, aLimit, value, l)
@@ -240,7 +261,8 @@ func (c *checker) longLimit(value *yamlnode.Node) *limitBuilder {
 	case !has(value, "max"):
 		fail(value.Offset, "add max: 10, or max: unlimited", "the limit has no max")
 	case !l.hasWindow && !l.unlimited && !atOnce:
-		fail(value.Offset, "add window: minute, or a length such as window: 30m", "the limit has no window")
+		fail(value.Offset, "add window: minute, or a length such as window: 30m",
+			"the limit has no window")
 	}
 	return l
 }
@@ -269,20 +291,25 @@ func (d *limitBuilder) validate() {
 func (d *limitBuilder) failBy(e *weir.PolicyError) {
 	switch e.Field {
 	case "Max":
-		fail(d.at.max, "use 0 to "+formatNumber(weir.MaxUnits)+", or unlimited", "the count is above the largest")
+		fail(d.at.max, "use 0 to "+formatNumber(weir.MaxUnits)+", or unlimited",
+			"the count is above the largest")
 	case "Window":
 		checkLength(d.at.window, "window", d.limit.Window)
 	case "MinInterval":
 		if d.limit.Kind == weir.KindConcurrency {
-			fail(d.at.apart, "use at most "+duration.Format(d.limit.MaxHold)+" apart, or a longer hold", "the time apart is longer than the hold")
+			fail(d.at.apart, "use at most "+duration.Format(d.limit.MaxHold)+" apart, "+
+				"or a longer hold", "the time apart is longer than the hold")
 		}
-		fail(d.at.apart, "use at most "+duration.Format(d.limit.Window)+" apart, or a longer window", "the time apart is longer than the window")
+		fail(d.at.apart, "use at most "+duration.Format(d.limit.Window)+" apart, "+
+			"or a longer window", "the time apart is longer than the window")
 	case "Burst":
 		d.failByBurst()
 	case "Zone":
-		fail(d.at.zone, "install the tzdata of the system, or import time/tzdata in the program", "this machine has no data of time zone %s", clip(d.limit.Zone))
+		fail(d.at.zone, "install the tzdata of the system, or import time/tzdata in the program",
+			"this machine has no data of time zone %s", clip(d.limit.Zone))
 	case "Kind":
-		fail(d.at.kind, "write denied: free", "denied: counted counts denied attempts, and those hold nothing of a concurrency limit")
+		fail(d.at.kind, "write denied: free",
+			"denied: counted counts denied attempts, and those hold nothing of a concurrency limit")
 	}
 	problem, next, _ := strings.Cut(e.Problem, "; ")
 	fail(d.at.name, next, "%s", problem)
@@ -293,7 +320,10 @@ func (d *limitBuilder) failBy(e *weir.PolicyError) {
 func (d *limitBuilder) failByBurst() {
 	rate := formatNumber(d.limit.Max) + " per " + formatWindow(d.limit.Window)
 	if most := answer.MaxBurst(&d.limit); most > 0 {
-		fail(d.at.burst, "use at most burst "+formatNumber(most)+", or a rounder rate", "a bucket of %s at %s cannot be counted exactly, or fills in more than 400 days", formatNumber(d.limit.Burst), rate)
+		fail(d.at.burst, "use at most burst "+formatNumber(most)+", or a rounder rate",
+			"a bucket of %s at %s cannot be counted exactly, or fills in more than 400 days",
+			formatNumber(d.limit.Burst), rate)
 	}
-	fail(d.at.burst, "use a rounder rate or a shorter window", "a bucket at %s cannot be counted exactly, or fills in more than 400 days", rate)
+	fail(d.at.burst, "use a rounder rate or a shorter window",
+		"a bucket at %s cannot be counted exactly, or fills in more than 400 days", rate)
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -67,7 +68,8 @@ func ParseLimit(line string) (l weir.Limit, unit string, err error) {
 }
 
 // onlyInFile is the next step for a part of a policy file that a weir.Limit lacks.
-const onlyInFile = "leave it out, or put the line in a policy file and apply it with package enforce"
+const onlyInFile = "leave it out, " +
+	"or put the line in a policy file and apply it with package enforce"
 
 // parseAlone reads and checks a limit line that is not in a file.
 func parseAlone(line string) *limitBuilder {
@@ -92,7 +94,13 @@ func (d *limitBuilder) asConstructed() weir.Limit {
 
 // lineError returns the error of a line that is not in a file.
 func lineError(line string, f *fault) *Error {
-	return &Error{Line: 1, Column: 1 + utf8.RuneCountInString(line[:f.at]), Problem: f.problem, Next: f.next, Source: line}
+	return &Error{
+		Line:    1,
+		Column:  1 + utf8.RuneCountInString(line[:f.at]),
+		Problem: f.problem,
+		Next:    f.next,
+		Source:  line,
+	}
 }
 
 // token is a word of a limit line, or a comma.
@@ -133,7 +141,7 @@ func parseWords(text string, inDocument func(i int) int) *limitBuilder {
 	p.keys()
 	p.clauses()
 	p.block()
-	p.nothing()
+	p.expectEnd()
 	return &p.d
 }
 
@@ -179,7 +187,8 @@ func (p *lineParser) count() {
 	case t.text == "":
 		fail(t.at, "write one such as 10 per minute per user", "a limit is missing")
 	case t.text == wordBurst:
-		fail(t.at, "write the rate first, as in 10 per second, burst 20", "the rate is missing before burst")
+		fail(t.at, "write the rate first, as in 10 per second, burst 20",
+			"the rate is missing before burst")
 	case p.token.text == "," && p.begin == end && strings.Trim(t.text, "0123456789") == "":
 		fail(p.token.at, "group digits with _, as in 1_000", "a comma in a number")
 	}
@@ -193,7 +202,8 @@ func (p *lineParser) unit() {
 	case t.text == "" || t.text == "," || t.text == wordPer || p.follow(atOnce):
 		return
 	case looksLikeWindow(t.text):
-		fail(t.at, "write per "+strings.TrimSuffix(t.text, "s"), "per is missing before %s", clip(t.text))
+		fail(t.at, "write per "+strings.TrimSuffix(t.text, "s"),
+			"per is missing before %s", clip(t.text))
 	case strings.EqualFold(t.text, wordPer):
 		fail(t.at, "write per", "%s is not in small letters", clip(t.text))
 	}
@@ -202,7 +212,10 @@ func (p *lineParser) unit() {
 }
 
 // atOnceWords are other words for a concurrency limit.
-var atOnceWords = []string{"concurrent", "concurrently", "parallel", "simultaneous", "simultaneously", "in-flight", "inflight", "flight"}
+var atOnceWords = []string{
+	"concurrent", "concurrently", "parallel", "simultaneous", "simultaneously",
+	"in-flight", "inflight", "flight",
+}
 
 func (p *lineParser) window() {
 	if p.follow(atOnce) {
@@ -210,14 +223,19 @@ func (p *lineParser) window() {
 		p.next()
 		return
 	}
-	per, window := p.token.text == wordPer, looksLikeWindow(p.second().text)
+	per := p.token.text == wordPer
+	perWindow := per && looksLikeWindow(p.second().text)
+	meantAtOnce := slices.Contains(atOnceWords, p.d.unit) ||
+		slices.Contains(atOnceWords, p.token.text)
 	switch {
-	case !(per && window) && (slices.Contains(atOnceWords, p.d.unit) || slices.Contains(atOnceWords, p.token.text)):
-		fail(p.token.at, "write 20 at once per user, for at most 30s", "the window is missing%s", p.before())
-	case p.d.unlimited && !(per && window):
+	case !perWindow && meantAtOnce:
+		fail(p.token.at, "write 20 at once per user, for at most 30s",
+			"the window is missing%s", p.before())
+	case !perWindow && p.d.unlimited:
 		return // the first of the keys follows, or none
 	case !per:
-		fail(p.token.at, "write per and a window, such as per minute, per day or per 30m", "the window is missing%s", p.before())
+		fail(p.token.at, "write per and a window, such as per minute, per day or per 30m",
+			"the window is missing%s", p.before())
 	}
 	p.next()
 	t := p.next()
@@ -225,7 +243,8 @@ func (p *lineParser) window() {
 		fail(t.at, useWindow, "the window is missing%s", p.before())
 	}
 	if window := p.misplacedWindow(t.text); window != "" {
-		fail(t.at, "write the window before the key, as in per "+window+" per "+t.text, "%s is not a window", clip(t.text))
+		fail(t.at, "write the window before the key, as in per "+window+" per "+t.text,
+			"%s is not a window", clip(t.text))
 	}
 	p.d.setWindow(t.at, t.text)
 }
@@ -237,11 +256,9 @@ func (p *lineParser) misplacedWindow(word string) string {
 	if looksLikeWindow(word) { // so most lines need no pattern
 		return ""
 	}
-	key := weir.ValidName(word) && len(word) > 1 && !strings.ContainsAny(word, "0123456789") &&
-		nextWindow(word) == useWindow && nearest.Name(word, mapped(windows, func(w namedLength) string { return w.name })) == ""
 	after := *p
 	switch {
-	case !key:
+	case !meansKey(word):
 		return ""
 	case p.token.text == "" || p.token.text == ",":
 		return "minute"
@@ -249,6 +266,15 @@ func (p *lineParser) misplacedWindow(word string) string {
 		return strings.TrimSuffix(after.token.text, "s")
 	}
 	return ""
+}
+
+// meansKey reports whether a word in the place of a window is a key and no mistyped window.
+func meansKey(word string) bool {
+	if !weir.ValidName(word) || len(word) == 1 || strings.ContainsAny(word, "0123456789") {
+		return false
+	}
+	names := mapped(windows, func(w namedLength) string { return w.name })
+	return nextWindow(word) == useWindow && nearest.Name(word, names) == ""
 }
 
 // before returns the end of a sentence that names the word after a missing part.
@@ -280,8 +306,10 @@ func (p *lineParser) value(set func(at int, word string), next, missing string) 
 func (p *lineParser) secondLimit(t token) {
 	_, problem := parseNumber(t.text)
 	if problem == "" && (p.token.text == wordPer || p.second().text == wordPer) {
-		another := shorten.Text(strings.Join(append([]string{t.text}, strings.Fields(p.text[p.begin:])...), " "))
-		fail(t.at, "write limits: in place of limit:, and below it a line with a name for each, such as another: "+another, "a second limit in one line")
+		words := append([]string{t.text}, strings.Fields(p.text[p.begin:])...)
+		another := shorten.Text(strings.Join(words, " "))
+		fail(t.at, "write limits: in place of limit:, and below it a line with a name for each, "+
+			"such as another: "+another, "a second limit in one line")
 	}
 }
 
@@ -294,39 +322,64 @@ func (p *lineParser) expect(words []string, next string) {
 	}
 }
 
-// nothing fails if there are words left.
-func (p *lineParser) nothing() {
+// grammar is the next step for words that resemble nothing in particular.
+const grammar = "a limit is COUNT [unit] per WINDOW {per KEY} [, DURATION apart] " +
+	"[, fixed [from the first hit]] [, burst N] [, in ZONE] [, from DAY] [, then block DURATION]"
+
+// expectEnd fails if there are words left.
+func (p *lineParser) expectEnd() {
 	t := p.token
-	next := "a limit is COUNT [unit] per WINDOW {per KEY} [, DURATION apart] [, fixed [from the first hit]] [, burst N] [, in ZONE] [, from DAY] [, then block DURATION]"
-	_, isLength := parseLength(t.text)
-	keys := len(p.d.limit.By)
-	switch {
-	case t.text == "":
+	if t.text == "" {
 		return
-	case p.follow(atOnce) && p.d.hasWindow:
+	}
+	if p.follow(atOnce) && p.d.hasWindow {
 		failAtOncePerWindow(t.at, formatWindow(p.d.limit.Window))
-	case clauseReaders[t.text] != nil && (t.text != forAtMost[0] || p.d.kinds[weir.KindConcurrency]):
-		next = "write a comma before " + t.text
-	case p.commaThen(wordFixed):
-		next = "write fixed before the block"
-	case p.d.limit.Block > 0 && t.text == ",":
-		next = "end the line with the block; the minimum interval stands before it"
-	case p.d.limit.Block == 0 && t.text == wordThen:
-		next = "write a comma before then block"
-	case isLength && p.d.limit.MinInterval == 0:
-		next = "write a comma before " + t.text + " apart"
-	case t.text == "and":
+	}
+	if t.text == "and" {
 		and := *p
 		and.next()
 		and.secondLimit(and.next())
-		next = "write per before each key"
-	case slices.Contains([]string{"by", "for", "each"}, t.text):
-		next = "write per before each key"
-	case keys > 0 && weir.ValidName(t.text) && strings.HasSuffix(strings.TrimSpace(p.text[:p.begin]), p.d.limit.By[keys-1]):
-		last := p.d.limit.By[keys-1]
-		next = "write per " + last + " per " + t.text + " for two keys, or per " + last + "-" + t.text + " for one"
 	}
-	fail(t.at, next, "%s is not expected here", clip(t.text))
+	fail(t.at, p.nextAtEnd(), "%s is not expected here", clip(t.text))
+}
+
+// nextAtEnd returns the next step for a word behind the end of the limit.
+func (p *lineParser) nextAtEnd() string {
+	word := p.token.text
+	_, isLength := parseLength(word)
+	switch {
+	case p.beginsClause(word):
+		return "write a comma before " + word
+	case p.commaThen(wordFixed):
+		return "write fixed before the block"
+	case p.d.limit.Block > 0 && word == ",":
+		return "end the line with the block; the minimum interval stands before it"
+	case p.d.limit.Block == 0 && word == wordThen:
+		return "write a comma before then block"
+	case isLength && p.d.limit.MinInterval == 0:
+		return "write a comma before " + word + " apart"
+	case slices.Contains([]string{"by", "for", "each", "and"}, word):
+		return "write per before each key"
+	case p.behindKey() && weir.ValidName(word):
+		key := p.d.limit.By[len(p.d.limit.By)-1]
+		return fmt.Sprintf("write per %s per %s for two keys, or per %[1]s-%[2]s for one", key, word)
+	}
+	return grammar
+}
+
+// beginsClause reports whether a clause of this kind of limit begins with a word.
+func (p *lineParser) beginsClause(word string) bool {
+	if word == forAtMost[0] {
+		return p.d.kinds[weir.KindConcurrency]
+	}
+	return clauseReaders[word] != nil
+}
+
+// behindKey reports whether the word before the next one is the last key.
+func (p *lineParser) behindKey() bool {
+	keys := p.d.limit.By
+	return len(keys) > 0 &&
+		strings.HasSuffix(strings.TrimSpace(p.text[:p.begin]), keys[len(keys)-1])
 }
 
 // clauseReaders read the clauses of a line, by their first words. A clause with another first word
@@ -380,7 +433,8 @@ func (p *lineParser) fixed() {
 
 func (p *lineParser) burst() {
 	once(p.next(), p.d.limit.Burst > 0)
-	p.value(p.d.setBurst, "write one such as burst 20: the units that are there after a pause", "the number of the burst is missing")
+	p.value(p.d.setBurst, "write one such as burst 20: the units that are there after a pause",
+		"the number of the burst is missing")
 }
 
 func (p *lineParser) zone() {
@@ -400,11 +454,14 @@ func (p *lineParser) from() {
 	}
 	day := p.token
 	if the && day.text == "last" {
-		fail(day.at, "write from the 31st: a day beyond the month's end is its last day", "%s is not a day", clip(day.text))
+		fail(day.at, "write from the 31st: a day beyond the month's end is its last day",
+			"%s is not a day", clip(day.text))
 	}
-	p.value(p.d.setAnchor, "write fixed from the first hit, from the 14th of a month, or from sunday of a week", "the beginning of the windows is missing")
+	p.value(p.d.setAnchor, "write fixed from the first hit, from the 14th of a month, "+
+		"or from sunday of a week", "the beginning of the windows is missing")
 	if !the && p.d.anchor == weir.Month {
-		fail(day.at, "write from the "+answer.Ordinal(p.d.limit.Anchor), "the is missing before %s", clip(day.text))
+		fail(day.at, "write from the "+answer.Ordinal(p.d.limit.Anchor), "the is missing before %s",
+			clip(day.text))
 	} else if the && p.d.anchor == weir.Week {
 		fail(day.at, "write from "+day.text, "a day of the week has no the")
 	}
@@ -412,7 +469,8 @@ func (p *lineParser) from() {
 
 func (p *lineParser) firstHit() {
 	at := p.token.at
-	p.expect(theFirstHit, "write fixed from the first hit, or fixed alone for windows of the calendar")
+	p.expect(theFirstHit,
+		"write fixed from the first hit, or fixed alone for windows of the calendar")
 	if !p.d.kinds[weir.KindFixed] {
 		fail(at, "write fixed from the first hit", "fixed is missing before from")
 	}
@@ -422,7 +480,8 @@ func (p *lineParser) firstHit() {
 func (p *lineParser) hold() {
 	once(p.next(), p.d.hasHold)
 	p.expect(forAtMost[1:], "write for at most 30s")
-	p.value(p.d.setHold, "write one such as for at most 30s", "the longest time of a hold is missing")
+	p.value(p.d.setHold, "write one such as for at most 30s",
+		"the longest time of a hold is missing")
 }
 
 // partOfPolicy is a part of a policy that is often written behind a limit.

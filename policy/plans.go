@@ -23,13 +23,18 @@ func (d *policyBuilder) readPlans() {
 	_, plans := find(d.words, "plans")
 	switch {
 	case plans == nil && by != nil:
-		fail(by.Offset, "add plans: with a name and limits for each, or remove plan-by", "plan-by has no plans to choose from")
+		fail(by.Offset, "add plans: with a name and limits for each, or remove plan-by",
+			"plan-by has no plans to choose from")
 	case plans == nil:
 		return
-	case by != nil && len(d.policy.Dimensions()) == weir.MaxDimensions && !slices.Contains(d.policy.Dimensions(), d.policy.PlanBy):
-		fail(by.Offset, "count by fewer keys, or choose the plan by one of them", "with plan-by a call has %d values; %d are allowed", weir.MaxDimensions+1, weir.MaxDimensions)
+	case by != nil && len(d.policy.Dimensions()) == weir.MaxDimensions &&
+		!slices.Contains(d.policy.Dimensions(), d.policy.PlanBy):
+		fail(by.Offset, "count by fewer keys, or choose the plan by one of them",
+			"with plan-by a call has %d values; %d are allowed",
+			weir.MaxDimensions+1, weir.MaxDimensions)
 	case plans.Kind != yamlnode.Map || plans.Len() == 0:
-		fail(plans.Offset, "write the name of each plan, without a dash, and its limits after or below it", "plans: has no names with limits")
+		fail(plans.Offset, "write the name of each plan, "+
+			"without a dash, and its limits after or below it", "plans: has no names with limits")
 	}
 	d.policy.Plans = make([]Plan, 0, plans.Len())
 	for name, value := range plans.Pairs() {
@@ -45,8 +50,10 @@ func (d *policyBuilder) readPlans() {
 // checkPlansUsed rejects plans that neither plan-by nor an override selects.
 func (d *policyBuilder) checkPlansUsed() {
 	byOverride := func(o Override) bool { return o.Plan != "" }
-	if key, _ := find(d.words, "plans"); key != nil && !has(d.words, "plan-by") && !slices.ContainsFunc(d.policy.Overrides, byOverride) {
-		fail(key.Offset, "add plan-by: with the key whose value names the plan, such as plan-by: plan", "nothing selects one of the plans")
+	selected := has(d.words, "plan-by") || slices.ContainsFunc(d.policy.Overrides, byOverride)
+	if key, _ := find(d.words, "plans"); key != nil && !selected {
+		fail(key.Offset, "add plan-by: with the key whose value names the plan, "+
+			"such as plan-by: plan", "nothing selects one of the plans")
 	}
 }
 
@@ -69,7 +76,8 @@ func (d *policyBuilder) changes(value *yamlnode.Node) (all []Change) {
 // policy with more.
 func (d *policyBuilder) onlyChange(several string, value *yamlnode.Node) Change {
 	if len(d.policy.Limits) > 1 && value.Kind != yamlnode.List {
-		fail(value.Offset, "write "+several+"{NAME: LIMIT} with one of "+listed(d.limitNames()), "a limit without a name, in a policy with several")
+		fail(value.Offset, "write "+several+"{NAME: LIMIT} with one of "+listed(d.limitNames()),
+			"a limit without a name, in a policy with several")
 	}
 	return d.change(0, value)
 }
@@ -80,7 +88,13 @@ func (d *policyBuilder) change(i int, value *yamlnode.Node) Change {
 	l := d.limit(value)
 	l.at.name = value.Offset
 	l.fit(d.policy, i)
-	return Change{Limit: i, Max: l.limit.Max, Burst: l.limit.Burst, MinInterval: l.limit.MinInterval, Unit: cmp.Or(l.unit, d.policy.Units[i])}
+	return Change{
+		Limit:       i,
+		Max:         l.limit.Max,
+		Burst:       l.limit.Burst,
+		MinInterval: l.limit.MinInterval,
+		Unit:        cmp.Or(l.unit, d.policy.Units[i]),
+	}
 }
 
 // fit completes a change by limit i of the policy, and fails at the first part that does not fit.
@@ -90,14 +104,21 @@ func (d *limitBuilder) fit(p *Definition, i int) {
 	d.complete()
 	switch {
 	case len(d.limit.By) > 0 && !slices.Equal(d.limit.By, base.By):
-		fail(d.at.keys[0], "leave the keys out: those of the limit stay", "other keys would be another history")
+		fail(d.at.keys[0], "leave the keys out: those of the limit stay",
+			"other keys would be another history")
 	case d.limit.Block > 0 && d.limit.Block != base.Block:
-		fail(d.at.block, "leave the block out: that of the limit stays", "plans and overrides have no blocks of their own")
+		fail(d.at.block, "leave the block out: that of the limit stays",
+			"plans and overrides have no blocks of their own")
 	case d.warn > 0 && d.warn != valueOf(p.WarnPercents, i):
-		fail(d.at.warn, "leave it out: that of the limit stays", "plans and overrides have no warning of their own")
+		fail(d.at.warn, "leave it out: that of the limit stays",
+			"plans and overrides have no warning of their own")
 	}
 	d.keepWindows(base)
-	d.limit.Window, d.limit.MaxHold, d.limit.Period, d.limit.Zone, d.limit.Anchor = base.Window, base.MaxHold, base.Period, base.Zone, base.Anchor
+	d.limit.Window = base.Window
+	d.limit.MaxHold = base.MaxHold
+	d.limit.Period = base.Period
+	d.limit.Zone = base.Zone
+	d.limit.Anchor = base.Anchor
 	d.validate()
 }
 
@@ -109,21 +130,31 @@ func (d *limitBuilder) keepWindows(base *weir.Limit) {
 	switch l := &d.limit; {
 	case d.hasWindow && base.Kind != weir.KindConcurrency && l.Window != base.Window:
 		fail(d.at.window, "write"+windowSentence(base)+
-			", or add a limit with that window to the policy, unlimited where it does not apply", "the window must stay, %s", shared)
+			", or add a limit with that window to the policy, unlimited where it does not apply",
+			"the window must stay, %s", shared)
 	case l.Kind == weir.KindBucket && base.Kind != weir.KindBucket:
-		fail(d.at.burst, "leave it out: the limit has no burst", "a bucket would need another history")
-	case l.Kind != base.Kind && (l.Kind == weir.KindConcurrency || base.Kind == weir.KindConcurrency || base.Kind == weir.KindBucket):
-		fail(d.at.kind, "write it like the limit itself: "+sentence(unblocked, ""), "another kind of limit would need another history")
+		fail(d.at.burst, "leave it out: the limit has no burst",
+			"a bucket would need another history")
+	case l.Kind != base.Kind && !(hasWindows(l.Kind) && hasWindows(base.Kind)):
+		fail(d.at.kind, "write it like the limit itself: "+sentence(unblocked, ""),
+			"another kind of limit would need another history")
 	case l.Kind != base.Kind:
-		fail(d.at.kind, "leave it out: the limit's windows keep their kind", "windows that begin at other instants would need another history")
+		fail(d.at.kind, "leave it out: the limit's windows keep their kind",
+			"windows that begin at other instants would need another history")
 	case d.hasHold && l.MaxHold != base.MaxHold:
-		fail(d.at.hold, "write for at most "+duration.Format(base.MaxHold), "the time of a hold must stay, %s", shared)
+		fail(d.at.hold, "write for at most "+duration.Format(base.MaxHold),
+			"the time of a hold must stay, %s", shared)
 	case l.Zone != "" && l.Zone != base.Zone:
-		fail(d.at.zone, "leave it out: the time zone of the limit stays", "the time zone must stay, %s", shared)
+		fail(d.at.zone, "leave it out: the time zone of the limit stays",
+			"the time zone must stay, %s", shared)
 	case d.anchor != weir.NoPeriod && l.Anchor != base.Anchor:
-		fail(d.at.from, "leave it out: the limit's windows begin as before", "the first day must stay, %s", shared)
+		fail(d.at.from, "leave it out: the limit's windows begin as before",
+			"the first day must stay, %s", shared)
 	}
 }
+
+// hasWindows reports whether a limit of the kind counts in windows.
+func hasWindows(k weir.Kind) bool { return k != weir.KindBucket && k != weir.KindConcurrency }
 
 // limitNames returns the names of the policy's limits.
 func (d *policyBuilder) limitNames() []string {
@@ -134,7 +165,8 @@ func (d *policyBuilder) limitNames() []string {
 func (d *policyBuilder) limitNamed(name *yamlnode.Node) int {
 	i := d.policy.limitNamed(name.Text)
 	if i < 0 {
-		fail(name.Offset, nextName(name.Text, d.limitNames(), "its limits are "), "%s is not a limit of the policy", clip(name.Text))
+		fail(name.Offset, nextName(name.Text, d.limitNames(), "its limits are "),
+			"%s is not a limit of the policy", clip(name.Text))
 	}
 	return i
 }
@@ -153,9 +185,12 @@ func (d *policyBuilder) readOverrides() {
 	if overrides == nil {
 		return
 	}
-	wantFilled(yamlnode.List, overrides, "write a list, each item with for:, a limit or a plan, until: and why:", "overrides: is %s, not a list of them")
+	wantFilled(yamlnode.List, overrides, "write a list, each item with for:, "+
+		"a limit or a plan, until: and why:", "overrides: is %s, not a list of them")
 	if len(d.policy.Dimensions()) == 0 {
-		fail(overrides.Offset, "count by a key, as in 10 per minute per user, or change the limit itself", "all callers share the policy's limits, so no key can have others")
+		fail(overrides.Offset,
+			"count by a key, as in 10 per minute per user, or change the limit itself",
+			"all callers share the policy's limits, so no key can have others")
 	}
 	lasting := map[string]Override{}
 	for item := range overrides.Items() {
@@ -164,17 +199,28 @@ func (d *policyBuilder) readOverrides() {
 			continue
 		}
 		keys := fmt.Sprintf("%q", o.sortedFor())
-		if before, found := lasting[keys]; found && (before.Until.IsZero() || !o.Until.IsZero() && !o.Until.After(before.Until)) {
-			d.record(faultf(item.Offset, "remove one of the two, or put the one that ends first above the other",
-				"it never applies: the override of line %d is for the same keys and ends no sooner", before.Line))
+		if before, found := lasting[keys]; found && !o.outlasts(&before) {
+			d.record(faultf(item.Offset,
+				"remove one of the two, or put the one that ends first above the other",
+				"it never applies: the override of line %d is for the same keys and ends no sooner",
+				before.Line))
 		}
 		lasting[keys] = o
 		d.policy.Overrides = append(d.policy.Overrides, o)
 	}
 }
 
+// outlasts reports whether the override still applies when other has ended.
+func (o *Override) outlasts(other *Override) bool {
+	if other.Until.IsZero() {
+		return false
+	}
+	return o.Until.IsZero() || o.Until.After(other.Until)
+}
+
 func (d *policyBuilder) override(item *yamlnode.Node) Override {
-	want(yamlnode.Map, item, "write for: {key: value}, a limit or a plan, until: and why:", "%s in place of an override")
+	want(yamlnode.Map, item, "write for: {key: value}, a limit or a plan, until: and why:",
+		"%s in place of an override")
 	v := overrideBuilder{policyBuilder: d, override: Override{Line: item.Line}}
 	apply(d.checker, overrideWords, anOverride, item, &v)
 	missing := ""
@@ -188,7 +234,8 @@ func (d *policyBuilder) override(item *yamlnode.Node) Override {
 	case !has(item, "why"):
 		missing = "why: with the reason, in a sentence"
 	}
-	if missing != "" && allKnown(overrideWords, item) { // an unknown word is probably the missing one
+	// An unknown word is probably the missing one.
+	if missing != "" && allKnown(overrideWords, item) {
 		d.record(faultf(item.Offset, "add "+missing, "the override is incomplete"))
 	}
 	return v.override
@@ -201,18 +248,22 @@ func (v *overrideBuilder) setPlan(at int, name string) {
 	case slices.Contains(plans, name):
 		v.override.Plan = name
 	case len(plans) == 0:
-		fail(at, "add plans: with a name and limits for each, or write limit: in place of plan:", "%s is not a plan of the policy", clip(name))
+		fail(at, "add plans: with a name and limits for each, or write limit: in place of plan:",
+			"%s is not a plan of the policy", clip(name))
 	default:
-		fail(at, nextName(name, plans, "its plans are "), "%s is not a plan of the policy", clip(name))
+		fail(at, nextName(name, plans, "its plans are "),
+			"%s is not a plan of the policy", clip(name))
 	}
 }
 
 func (c *checker) setFor(v *overrideBuilder, key, value *yamlnode.Node) {
-	wantFilled(yamlnode.Map, value, "write for: {"+v.policy.Dimensions()[0]+": VALUE}", "for: is %s, not a map of keys and values")
+	wantFilled(yamlnode.Map, value, "write for: {"+v.policy.Dimensions()[0]+": VALUE}",
+		"for: is %s, not a map of keys and values")
 	for name, text := range value.Pairs() {
 		c.try(func() {
 			if !slices.Contains(v.policy.Dimensions(), name.Text) {
-				fail(name.Offset, nextName(name.Text, v.policy.Dimensions(), "it counts by "), "%s is not a key the policy counts by", clip(name.Text))
+				fail(name.Offset, nextName(name.Text, v.policy.Dimensions(), "it counts by "),
+					"%s is not a key the policy counts by", clip(name.Text))
 			}
 			v.override.For = append(v.override.For, v.namedValue(name, text))
 		})
@@ -223,13 +274,17 @@ func (c *checker) setFor(v *overrideBuilder, key, value *yamlnode.Node) {
 func dimension(name, value *yamlnode.Node) Dimension {
 	switch {
 	case value.Kind != yamlnode.Scalar:
-		fail(value.Offset, "write one value, and an item of its own for each further one", "%s: is %s, not a value", name.Text, describeKind(value))
+		fail(value.Offset, "write one value, and an item of its own for each further one",
+			"%s: is %s, not a value", name.Text, describeKind(value))
 	case value.Text == "":
-		fail(value.Offset, "write a value, or leave out "+name.Text, "%s: is empty, and no call has an empty value", name.Text)
+		fail(value.Offset, "write a value, or leave out "+name.Text,
+			"%s: is empty, and no call has an empty value", name.Text)
 	case value.Type() != "text":
-		fail(value.Offset, "put it in quotes: values of keys are text", "%s: %s is %s, not text", name.Text, quote(value), describeKind(value))
+		fail(value.Offset, "put it in quotes: values of keys are text",
+			"%s: %s is %s, not text", name.Text, quote(value), describeKind(value))
 	case len(value.Text) > weir.MaxValueBytes:
-		fail(value.Offset, fmt.Sprintf("use at most %d bytes", weir.MaxValueBytes), "the value of %s is too long", name.Text)
+		fail(value.Offset, fmt.Sprintf("use at most %d bytes", weir.MaxValueBytes),
+			"the value of %s is too long", name.Text)
 	}
 	return Dimension{name.Text, value.Text}
 }
@@ -237,7 +292,8 @@ func dimension(name, value *yamlnode.Node) Dimension {
 // setOverrideLimit reads limit: as a line or in its long form, limits: as a map.
 func setOverrideLimit(_ *checker, v *overrideBuilder, key, value *yamlnode.Node) {
 	if v.limitWord != nil {
-		fail(key.Offset, "move all limits below limits:, each with its name", "limit and limits in one override")
+		fail(key.Offset, "move all limits below limits:, each with its name",
+			"limit and limits in one override")
 	}
 	v.limitWord = key
 	if key.Text == "limit" {
@@ -253,7 +309,8 @@ const forever = "forever"
 // setUntil reads the end of an override. A day lasts to its end in UTC.
 func (v *overrideBuilder) setUntil(at int, word string) {
 	if word != forever {
-		v.override.Until = instantAt(at, word, 1, "write a day such as 2026-12-31, which lasts to its end in UTC, an instant such as 2026-12-31T18:00:00Z, or forever")
+		v.override.Until = instantAt(at, word, 1, "write a day such as 2026-12-31, "+
+			"which lasts to its end in UTC, an instant such as 2026-12-31T18:00:00Z, or forever")
 	}
 }
 
@@ -271,7 +328,8 @@ func instantAt(at int, word string, days int, next string) time.Time {
 	switch {
 	case err != nil || !exact:
 		if t, err := time.Parse(local, strings.Replace(word, " ", "T", 1)); err == nil {
-			fail(at, "write "+t.Format(local+"Z")+" for UTC, or an offset such as +01:00 in place of the Z", "%s has no time zone", clip(word))
+			fail(at, "write "+t.Format(local+"Z")+" for UTC, "+
+				"or an offset such as +01:00 in place of the Z", "%s has no time zone", clip(word))
 		}
 		fail(at, next, "%s is neither a day nor an instant", clip(word))
 	case t.Year() < 1971 || t.Year() > 2199: // weir can decide at these, with a margin
@@ -285,6 +343,8 @@ func instantAt(at int, word string, days int, next string) time.Time {
 func setWhy(_ *checker, v *overrideBuilder, _, value *yamlnode.Node) {
 	v.override.Why = strings.TrimSpace(value.Text)
 	if value.Type() != "text" || v.override.Why == "" {
-		fail(value.Offset, "write a sentence from which the next reader can judge whether to remove it", "why: has no reason")
+		fail(value.Offset,
+			"write a sentence from which the next reader can judge whether to remove it",
+			"why: has no reason")
 	}
 }

@@ -15,21 +15,33 @@ import (
 // Definition is one policy of a file: the parts of a weir.Policy, and those that only package
 // enforce applies.
 type Definition struct {
-	Name            string
-	Mode            weir.Mode
-	Limits          []weir.Limit   // in the order of the file, each with a name
-	About           string         // a sentence for people, "" for none
-	Units           []string       // each limit's word for a unit ("messages"); "" for none
-	WarnPercents    []int          // percentage of each limit's Max at which a grant carries a warning; 0 = none; nil if no limit warns
-	WhenStoreIsDown engine.Outage  // deny, allow or share; the default is deny (R15)
-	MaxWait         time.Duration  // the longest MaxWait of a caller of weir serve, 1ms … 400 days; 0 = the longest window
-	Shadow          bool           // decided and counted, not enforced
-	Reported        bool           // only records are charged; an attempt is a peek
-	Addresses       map[string]int // keys with addresses: the bits of the IPv6 prefix that is one client, 32 … 128
-	PlanBy          string         // the name of the value that selects a plan, "" for none
-	Plans           []Plan         // in the order of the file
-	Overrides       []Override
-	Line            int // line of the policy's name in the file
+	Name   string
+	Mode   weir.Mode
+	Limits []weir.Limit // in the order of the file, each with a name
+	About  string       // a sentence for people, "" for none
+	Units  []string     // each limit's word for a unit ("messages"); "" for none
+
+	// WarnPercents has the percentage of each limit's Max at which a grant carries a warning, 0
+	// for none. It is nil if no limit warns.
+	WarnPercents []int
+
+	WhenStoreIsDown engine.Outage // deny, allow or share; the default is deny (R15)
+
+	// MaxWait is the longest MaxWait of a caller of weir serve, 1ms … 400 days. 0 is the longest
+	// window.
+	MaxWait time.Duration
+
+	Shadow   bool // decided and counted, not enforced
+	Reported bool // only records are charged; an attempt is a peek
+
+	// Addresses has, for each key with addresses, the bits of the IPv6 prefix that is one client,
+	// 32 … 128.
+	Addresses map[string]int
+
+	PlanBy    string // the name of the value that selects a plan, "" for none
+	Plans     []Plan // in the order of the file
+	Overrides []Override
+	Line      int // line of the policy's name in the file
 
 	file string // as File.Name
 }
@@ -42,8 +54,13 @@ type Definition struct {
 // overrides, which a weir.Limiter cannot apply. Package enforce applies all of them.
 func (p *Definition) Policy() (weir.Policy, error) {
 	if parts := p.unsupported(); parts != "" {
-		return weir.Policy{}, &Error{File: p.file, Line: p.Line, Problem: fmt.Sprintf("policy %s uses %s, which a weir.Limiter cannot apply", p.Name, parts),
-			Next: "use package enforce (enforce.Open), which applies the whole file"}
+		return weir.Policy{}, &Error{
+			File: p.file,
+			Line: p.Line,
+			Problem: fmt.Sprintf("policy %s uses %s, which a weir.Limiter cannot apply",
+				p.Name, parts),
+			Next: "use package enforce (enforce.Open), which applies the whole file",
+		}
 	}
 	return p.limiting(), nil
 }
@@ -112,11 +129,18 @@ type Change struct {
 // With returns the policy with those changes to its numbers; of two changes to a limit the
 // later applies. The result holds only Name, Mode, Limits and Units.
 func (p *Definition) With(changes ...[]Change) *Definition {
-	v := &Definition{Name: p.Name, Mode: p.Mode, Limits: slices.Clone(p.Limits), Units: make([]string, len(p.Limits))}
+	v := &Definition{
+		Name:   p.Name,
+		Mode:   p.Mode,
+		Limits: slices.Clone(p.Limits),
+		Units:  make([]string, len(p.Limits)),
+	}
 	copy(v.Units, p.Units)
 	for _, c := range slices.Concat(changes...) {
 		l := &v.Limits[c.Limit]
-		l.Max, l.Burst, l.MinInterval, v.Units[c.Limit] = c.Max, c.Burst, c.MinInterval, c.Unit
+		l.Max, l.Burst = c.Max, c.Burst
+		l.MinInterval = c.MinInterval
+		v.Units[c.Limit] = c.Unit
 	}
 	return v
 }
@@ -126,12 +150,15 @@ var countValues = []string{"attempts", "reported"}
 
 // Override sets other limits for some keys, until an instant and for a reason.
 type Override struct {
-	For     []Dimension // it applies to keys with all of these values; at least one, and at most one network
-	Plan    string      // the plan that applies; "" = the plan that the request selects
-	Changes []Change    // on top of the plan
-	Until   time.Time   // the first instant at which it no longer applies; zero = it does not end
-	Why     string      // the reason, for people; never ""
-	Line    int         // its first line in the file
+	// For has at least one value, and at most one network. The override applies to keys with all
+	// of them.
+	For []Dimension
+
+	Plan    string    // the plan that applies; "" = the plan that the request selects
+	Changes []Change  // on top of the plan
+	Until   time.Time // the first instant at which it no longer applies; zero = it does not end
+	Why     string    // the reason, for people; never ""
+	Line    int       // its first line in the file
 }
 
 // Dimension is a named value of a key.
@@ -139,7 +166,8 @@ type Dimension struct{ Name, Value string }
 
 // sortedFor returns For in the order of the names.
 func (o *Override) sortedFor() []Dimension {
-	return slices.SortedFunc(slices.Values(o.For), func(a, b Dimension) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(slices.Values(o.For),
+		func(a, b Dimension) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // limitNamed returns the index of the limit of that name, or -1.

@@ -40,12 +40,20 @@ func (c *checker) policy(name, words *yamlnode.Node) *Definition {
 		if words.Null() {
 			fail(words.Offset, next, "policy %s is empty", clip(name.Text))
 		}
-		fail(words.Offset, next, "%s in place of the words of policy %s", describeKind(words), clip(name.Text))
+		fail(words.Offset, next, "%s in place of the words of policy %s",
+			describeKind(words), clip(name.Text))
 	}
-	d := policyBuilder{checker: c, words: words, policy: &Definition{Name: name.Text, Line: name.Line, WhenStoreIsDown: engine.OutageDeny, file: c.file}}
+	d := policyBuilder{checker: c, words: words}
+	d.policy = &Definition{
+		Name:            name.Text,
+		Line:            name.Line,
+		WhenStoreIsDown: engine.OutageDeny,
+		file:            c.file,
+	}
 	ok := apply(c, policyWords, aPolicy, words, &d)
 	if d.limitWord == nil && ok {
-		fail(name.Offset, "add limit: 10 per minute, or limits: with a name for each", "policy %s has no limit", clip(name.Text))
+		fail(name.Offset, "add limit: 10 per minute, or limits: with a name for each",
+			"policy %s has no limit", clip(name.Text))
 	}
 	if len(d.limits) > 0 {
 		d.complete(name)
@@ -92,7 +100,8 @@ func (d *policyBuilder) limitOf(k weir.Kind) int {
 // checkCells rejects cells without a limit that has them.
 func (d *policyBuilder) checkCells() {
 	if d.cells > 0 && d.limitOf(weir.KindRolling) < 0 {
-		fail(d.valueAt("cells"), "remove cells", "cells are for rolling windows, and policy %s has none", clip(d.policy.Name))
+		fail(d.valueAt("cells"), "remove cells",
+			"cells are for rolling windows, and policy %s has none", clip(d.policy.Name))
 	}
 }
 
@@ -101,7 +110,9 @@ func (d *policyBuilder) checkCells() {
 // much under a larger one.
 func (d *policyBuilder) checkCountDenied() {
 	if d.policy.Mode == weir.CountDenied && (has(d.words, "plans") || has(d.words, "overrides")) {
-		fail(d.valueAt("denied"), "write denied: free, or a policy for each number", "denied: counted allows no plans and no overrides, because its histories fit one number only")
+		fail(d.valueAt("denied"), "write denied: free, or a policy for each number",
+			"denied: counted allows no plans and no overrides, "+
+				"because its histories fit one number only")
 	}
 }
 
@@ -109,8 +120,10 @@ func (d *policyBuilder) checkCountDenied() {
 // and a report has no reservation that returns its units.
 func (d *policyBuilder) checkReported() {
 	if i := d.limitOf(weir.KindConcurrency); d.policy.Reported && i >= 0 {
-		fail(d.valueAt("count"), "write count: attempts, or move the concurrency limit to a policy of its own",
-			"under count: reported an attempt takes nothing, so it would hold nothing of limit %s", d.policy.Limits[i].Name)
+		fail(d.valueAt("count"),
+			"write count: attempts, or move the concurrency limit to a policy of its own",
+			"under count: reported an attempt takes nothing, so it would hold nothing of limit %s",
+			d.policy.Limits[i].Name)
 	}
 }
 
@@ -127,12 +140,16 @@ func (d *policyBuilder) checkMaxWait() {
 	switch {
 	case d.policy.MaxWait == 0:
 	case d.policy.Mode == weir.CountDenied:
-		fail(d.valueAt("max-wait"), next, "under denied: counted a denied attempt delays the next one, so none can wait")
+		fail(d.valueAt("max-wait"), next,
+			"under denied: counted a denied attempt delays the next one, so none can wait")
 	case d.policy.Reported:
-		fail(d.valueAt("max-wait"), next, "under count: reported an attempt takes nothing, so it has nothing to wait for")
+		fail(d.valueAt("max-wait"), next,
+			"under count: reported an attempt takes nothing, so it has nothing to wait for")
 	case held >= 0:
-		fail(d.valueAt("max-wait"), "remove max-wait, or move the concurrency limit to a policy of its own",
-			"nobody knows when the units of limit %s are released, so no attempt can wait", d.policy.Limits[held].Name)
+		fail(d.valueAt("max-wait"),
+			"remove max-wait, or move the concurrency limit to a policy of its own",
+			"nobody knows when the units of limit %s are released, so no attempt can wait",
+			d.policy.Limits[held].Name)
 	}
 }
 
@@ -140,9 +157,13 @@ func (d *policyBuilder) checkMaxWait() {
 func (d *policyBuilder) setMode() {
 	switch {
 	case d.countsDenied && d.policy.Reported:
-		fail(max(d.valueAt("denied"), d.valueAt("count")), "remove one of the two", "denied: counted and count: reported contradict each other: one counts every attempt, the other none")
+		fail(max(d.valueAt("denied"), d.valueAt("count")), "remove one of the two",
+			"denied: counted and count: reported contradict each other: "+
+				"one counts every attempt, the other none")
 	case d.countsDenied && d.partial:
-		fail(max(d.valueAt("denied"), d.valueAt("batch")), "remove one of the two", "denied: counted and batch: partial contradict each other: one counts all units of an attempt that does not fit, the other grants some of them")
+		fail(max(d.valueAt("denied"), d.valueAt("batch")), "remove one of the two",
+			"denied: counted and batch: partial contradict each other: "+
+				"one counts all units of an attempt that does not fit, the other grants some of them")
 	case d.countsDenied:
 		d.policy.Mode = weir.CountDenied
 	case d.partial:
@@ -152,7 +173,8 @@ func (d *policyBuilder) setMode() {
 
 func setAbout(_ *checker, d *policyBuilder, _, value *yamlnode.Node) {
 	if value.Type() != "text" {
-		fail(value.Offset, "write a sentence, in quotes if necessary", "about: is %s, not text", describeKind(value))
+		fail(value.Offset, "write a sentence, in quotes if necessary",
+			"about: is %s, not text", describeKind(value))
 	}
 	d.policy.About = strings.TrimSpace(value.Text)
 }
@@ -164,7 +186,8 @@ func (c *checker) setLimit(d *policyBuilder, key, value *yamlnode.Node) {
 
 func (c *checker) setLimits(d *policyBuilder, key, value *yamlnode.Node) {
 	d.setLimitWord(key)
-	wantFilled(yamlnode.Map, value, "write the name of each limit, without a dash, and the limit after it; or write limit: for a single one",
+	wantFilled(yamlnode.Map, value, "write the name of each limit, "+
+		"without a dash, and the limit after it; or write limit: for a single one",
 		"limits: is %s, not a map of names to limits")
 	var limits []*limitBuilder
 	for name, limit := range value.Pairs() {
@@ -181,7 +204,8 @@ func (c *checker) setLimits(d *policyBuilder, key, value *yamlnode.Node) {
 // setLimitWord rejects limit and limits in one policy.
 func (d *policyBuilder) setLimitWord(key *yamlnode.Node) {
 	if d.limitWord != nil {
-		fail(key.Offset, "move all limits below limits:, each with a name", "limit and limits in one policy")
+		fail(key.Offset, "move all limits below limits:, each with a name",
+			"limit and limits in one policy")
 	}
 	d.limitWord = key
 }
@@ -193,15 +217,17 @@ func (d *policyBuilder) setWhenStoreIsDown(_, i int) {
 // failBy fails with an error of weir's own check, at the limit that it names.
 func (d *policyBuilder) failBy(err error, name int) {
 	e, _ := errors.AsType[*weir.PolicyError](err) // Compile returns no other
-	i := slices.IndexFunc(d.limits, func(l *limitBuilder) bool { return e.Limit != "" && l.limit.Name == e.Limit })
-	if i >= 0 {
-		d.limits[i].failBy(e)
+	for _, l := range d.limits {
+		if e.Limit != "" && l.limit.Name == e.Limit {
+			l.failBy(e)
+		}
 	}
 	at := name
 	if e.Field == "Limits" || e.Field == "Dimensions" {
 		at = d.limitWord.Offset
 	}
-	fail(at, "write a policy for each group of limits that must be decided together", "%s", e.Problem)
+	fail(at, "write a policy for each group of limits that must be decided together",
+		"%s", e.Problem)
 }
 
 // requestedUnits is the cost of a limit that is charged the units of the request.
@@ -214,7 +240,8 @@ func (d *policyBuilder) readCosts() {
 		return
 	}
 	if costs.Kind != yamlnode.Map || costs.Len() == 0 {
-		fail(costs.Offset, "write {LIMIT: 1} with one of "+listed(d.limitNames()), "costs: has no limits with a number, or n")
+		fail(costs.Offset, "write {LIMIT: 1} with one of "+listed(d.limitNames()),
+			"costs: has no limits with a number, or n")
 	}
 	for name, value := range costs.Pairs() {
 		d.try(func() { d.policy.Limits[d.limitNamed(name)].Cost = d.cost(value) })
@@ -229,9 +256,11 @@ func (d *policyBuilder) cost(value *yamlnode.Node) int64 {
 	n, problem := parseNumber(value.Text)
 	switch {
 	case value.Kind != yamlnode.Scalar || problem != "" || n == 0 || n > weir.MaxUnits:
-		fail(value.Offset, "use 1 or more for a fixed cost, or n for the units requested", "%s is not a cost", quote(value))
+		fail(value.Offset, "use 1 or more for a fixed cost, or n for the units requested",
+			"%s is not a cost", quote(value))
 	case d.policy.Mode == weir.Partial:
-		fail(value.Offset, "write batch: whole, or n", "batch: partial grants parts of a request, and a fixed cost has no parts")
+		fail(value.Offset, "write batch: whole, or n",
+			"batch: partial grants parts of a request, and a fixed cost has no parts")
 	}
 	return n
 }
@@ -270,7 +299,8 @@ func nextShare(word string) string {
 	if shareForm.MatchString(word + "%") {
 		return "write " + word + "%"
 	}
-	if digits, fraction := strings.CutPrefix(word, "0."); fraction && len(digits) == 2 && shareForm.MatchString(digits+"%") {
+	digits, isFraction := strings.CutPrefix(word, "0.")
+	if isFraction && len(digits) == 2 && shareForm.MatchString(digits+"%") {
 		return "write " + digits + "%"
 	}
 	return "use 1% to 100%, such as 80%"

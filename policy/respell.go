@@ -46,8 +46,8 @@ type spelling struct {
 
 func spelled(other, here string) spelling { return spelling{compiled("(?i)" + other), here} }
 
-// compiled returns a function that compiles a pattern when it is first called: most programs read no
-// wrong line.
+// compiled returns a function that compiles a pattern when it is first called: most programs read
+// no wrong line.
 func compiled(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }
@@ -65,7 +65,8 @@ var rateSpellings = []spelling{
 	spelled(` (?:by|and|for each|for every|per each) `, " per "),
 	spelled(` ?[&+] ?`, " per "),
 	spelled(` \(([\w.-]+)\)`, " per $1"),
-	spelled(` (concurrent|concurrently|parallel|simultaneous|simultaneously|in[ -]flight) `, " at once "),
+	spelled(` (concurrent|concurrently|parallel|simultaneous|simultaneously|in[ -]flight) `,
+		" at once "),
 }
 
 // windowSpellings are those of the names of windows.
@@ -78,7 +79,8 @@ var windowSpellings = []spelling{
 }
 
 // missingComma is often left out before a clause.
-var missingComma = spelled(`([^, ]) ((?:\d\S* (?:\w+ )?apart|fixed|burst \d+|then block)\b)`, "$1, $2")
+var missingComma = spelled(`([^, ]) ((?:\d\S* (?:\w+ )?apart|fixed|burst \d+|then block)\b)`,
+	"$1, $2")
 
 // clauseSpellings are those of one clause behind a comma.
 var clauseSpellings = []spelling{
@@ -94,7 +96,8 @@ var clauseSpellings = []spelling{
 
 var (
 	// A count in digits, in groups or with a fraction, and a factor.
-	otherCount = compiled(`(?i)^(\d{1,3}(?:[ ,']\d{3})+|[\d_]+(?:\.\d{1,2})?)(k|m| thousand| million| billion)?\b`)
+	otherCount = compiled(`(?i)^(\d{1,3}(?:[ ,']\d{3})+|[\d_]+(?:\.\d{1,2})?)` +
+		`(k|m| thousand| million| billion)?\b`)
 	// A count with a fraction, a unit, and a length of time or the name of a window.
 	fraction = compiled(`^(\d+\.\d{1,2})( \w+)? per ([a-z0-9]+)`)
 	// A key in capitals, quotes or braces.
@@ -107,7 +110,8 @@ var (
 
 const length = `\d+(?:\.\d+)? ?(?:` + unitNames + `)`
 
-const unitNames = `milliseconds?|msecs?|ms|us|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|weeks?|w`
+const unitNames = `milliseconds?|msecs?|ms|us|seconds?|secs?|s|minutes?|mins?|m|` +
+	`hours?|hrs?|h|days?|d|weeks?|w`
 
 // lengthOfUnit returns the length of a unit of time in one of the spellings of unitNames.
 func lengthOfUnit(name string) time.Duration {
@@ -189,7 +193,13 @@ func respellName(word string) string {
 }
 
 // factors are those of a count.
-var factors = map[string]float64{"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "billion": 1e9}
+var factors = map[string]float64{
+	"k":        1e3,
+	"thousand": 1e3,
+	"m":        1e6,
+	"million":  1e6,
+	"billion":  1e9,
+}
 
 // respellCount writes the count as the file does: 10000 for "10k", "10,000" and "10 thousand".
 func respellCount(line string) string {
@@ -221,7 +231,8 @@ func respellFraction(rate string) string {
 	for _, times := range []int64{1, 2, 4, 5, 10, 20, 25, 50, 100} {
 		if err == nil && ok && n*times%100 == 0 && window < weir.MaxWindow/100 {
 			count := strconv.FormatInt(n*times/100, 10)
-			return count + parts[2] + " per " + duration.Format(window*time.Duration(times)) + rate[len(parts[0]):]
+			return count + parts[2] +
+				" per " + duration.Format(window*time.Duration(times)) + rate[len(parts[0]):]
 		}
 	}
 	return rate

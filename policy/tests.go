@@ -67,7 +67,8 @@ type testBuilder struct {
 
 // setTests reads the tests, after the policies. It skips tests of rejected policies.
 func (c *checker) setTests(f *File, tests *yamlnode.Node) {
-	wantFilled(yamlnode.Map, tests, "write a sentence that describes the test and, indented below it, policy:, key: and steps:",
+	wantFilled(yamlnode.Map, tests,
+		"write a sentence that describes the test and, indented below it, policy:, key: and steps:",
 		"tests: is %s, not a map of sentences to tests")
 	for name, words := range tests.Pairs() {
 		c.try(func() { f.Tests = append(f.Tests, c.test(f, name, words)) })
@@ -75,22 +76,27 @@ func (c *checker) setTests(f *File, tests *yamlnode.Node) {
 }
 
 func (c *checker) test(f *File, name, words *yamlnode.Node) *Test {
-	want(yamlnode.Map, words, "write policy:, key: and steps: below it, indented", "%s in place of the words of a test")
+	want(yamlnode.Map, words, "write policy:, key: and steps: below it, indented",
+		"%s in place of the words of a test")
 	d := testBuilder{test: Test{Name: name.Text, From: defaultFrom, Line: name.Line}}
 	ok := apply(c, testWords, aTest, words, &d)
 	_, steps := find(words, "steps")
 	switch {
 	case ok && (!has(words, "policy") || steps == nil):
-		fail(name.Offset, "add policy: with the name of one, and steps: with a list", "the test is incomplete")
+		fail(name.Offset, "add policy: with the name of one, and steps: with a list",
+			"the test is incomplete")
 	case d.policyAt == 0 || steps == nil || len(c.names) == 0 || c.rejected[d.policyName]:
 		panic(recorded)
 	}
 	if d.test.Policy = f.Definition(d.policyName); d.test.Policy == nil {
-		fail(d.policyAt, nextName(d.policyName, c.names, "the policies are "), "there is no policy %s", clip(d.policyName))
+		fail(d.policyAt, nextName(d.policyName, c.names, "the policies are "),
+			"there is no policy %s", clip(d.policyName))
 	}
 	expects := func(s Step) bool { return s.Expect != Expectation{} }
-	if ok = c.try(func() { c.steps(&d, steps) }) && ok; ok && !slices.ContainsFunc(d.test.Steps, expects) {
-		fail(name.Offset, "add expect: allowed or expect: denied to a step", "the test expects nothing, so it cannot fail")
+	ok = c.try(func() { c.steps(&d, steps) }) && ok
+	if ok && !slices.ContainsFunc(d.test.Steps, expects) {
+		fail(name.Offset, "add expect: allowed or expect: denied to a step",
+			"the test expects nothing, so it cannot fail")
 	}
 	return &d.test
 }
@@ -99,13 +105,15 @@ func (d *testBuilder) setPolicy(at int, word string) { d.policyAt, d.policyName 
 
 // setFrom reads the beginning of a test. A day begins in UTC.
 func (d *testBuilder) setFrom(at int, word string) {
-	d.test.From = instantAt(at, word, 0, "write a day such as 2026-12-31, for its beginning in UTC, or an instant such as 2026-12-31T18:00:00Z")
+	d.test.From = instantAt(at, word, 0, "write a day such as 2026-12-31, "+
+		"for its beginning in UTC, or an instant such as 2026-12-31T18:00:00Z")
 }
 
 // keyOf is the setter of key:, a map of keys and their values.
 func keyOf[T any](to func(T) *[]Dimension) setter[T] {
 	return func(c *checker, target T, _, value *yamlnode.Node) {
-		want(yamlnode.Map, value, "write key: {user: ann}", "key: is %s, not a map of keys and values")
+		want(yamlnode.Map, value, "write key: {user: ann}",
+			"key: is %s, not a map of keys and values")
 		all := to(target)
 		*all = nil
 		for name, text := range value.Pairs() {
@@ -124,10 +132,19 @@ type stepBuilder struct {
 }
 
 func (c *checker) steps(d *testBuilder, steps *yamlnode.Node) {
-	wantFilled(yamlnode.List, steps, "write a list, each item such as {at: 0s, expect: allowed}", "steps: is %s, not a list of them")
+	wantFilled(yamlnode.List, steps, "write a list, each item such as {at: 0s, expect: allowed}",
+		"steps: is %s, not a list of them")
 	at := time.Duration(0)
 	for item := range steps.Items() {
-		s := stepBuilder{step: Step{At: at, Do: doCheck, N: 1, Times: 1, Key: d.test.Key, Line: item.Line}, policy: d.test.Policy}
+		s := stepBuilder{policy: d.test.Policy}
+		s.step = Step{
+			At:    at,
+			Do:    doCheck,
+			N:     1,
+			Times: 1,
+			Key:   d.test.Key,
+			Line:  item.Line,
+		}
 		c.try(func() { c.step(&s, item, at) })
 		at = s.step.At
 		d.test.Steps = append(d.test.Steps, s.step)
@@ -144,10 +161,12 @@ func (c *checker) step(s *stepBuilder, item *yamlnode.Node, before time.Duration
 	}
 	switch {
 	case s.step.At < before:
-		fail(item.Offset, "put the steps in the order of their instants", "the step is before the one above it, at %s", duration.Format(before))
+		fail(item.Offset, "put the steps in the order of their instants",
+			"the step is before the one above it, at %s", duration.Format(before))
 	case s.step.Expect.Warning != nil && s.policy.WarnPercents == nil:
 		key, _ := find(item, "warning")
-		fail(key.Offset, "add warn: 80% to the policy or to a limit", "policy %s never warns", s.policy.Name)
+		fail(key.Offset, "add warn: 80% to the policy or to a limit",
+			"policy %s never warns", s.policy.Name)
 	case s.step.Do == doReset && s.step.Expect != Expectation{}:
 		fail(item.Offset, "remove the expectation", "a reset is not a decision")
 	}
@@ -166,14 +185,17 @@ func (c *checker) step(s *stepBuilder, item *yamlnode.Node, before time.Duration
 func (s *stepBuilder) takeLimit(item *yamlnode.Node) {
 	if limit := s.step.Expect.Limit; limit != nil {
 		if *limit == "" {
-			fail(item.Offset, "name the limit to reset, or leave limit: out", "none is not a limit of policy %s", s.policy.Name)
+			fail(item.Offset, "name the limit to reset, or leave limit: out",
+				"none is not a limit of policy %s", s.policy.Name)
 		}
 		s.step.Limit, s.step.Expect.Limit = *limit, nil
 		return
 	}
 	byAll := func(l weir.Limit) bool { return len(l.By) == len(s.policy.Dimensions()) }
 	if !slices.ContainsFunc(s.policy.Limits, byAll) {
-		fail(item.Offset, "add limit: with the name of the one to reset", "no limit of policy %s counts by all of %s", s.policy.Name, listed(s.policy.Dimensions()))
+		fail(item.Offset, "add limit: with the name of the one to reset",
+			"no limit of policy %s counts by all of %s",
+			s.policy.Name, listed(s.policy.Dimensions()))
 	}
 }
 
@@ -210,12 +232,14 @@ func (s *stepBuilder) checkKey(item *yamlnode.Node) {
 	given := mapped(s.step.Key, func(d Dimension) string { return d.Name })
 	for _, name := range dimensions {
 		if !slices.Contains(given, name) {
-			fail(item.Offset, "add "+name+" to key: of the step or of the test", "the key has no %s, by which policy %s counts", name, p.Name)
+			fail(item.Offset, "add "+name+" to key: of the step or of the test",
+				"the key has no %s, by which policy %s counts", name, p.Name)
 		}
 	}
 	for _, name := range given {
 		if name != p.PlanBy && !slices.Contains(dimensions, name) {
-			fail(item.Offset, "it counts by "+cmp.Or(listed(dimensions), "nothing"), "policy %s has no key %s", p.Name, clip(name))
+			fail(item.Offset, "it counts by "+cmp.Or(listed(dimensions), "nothing"),
+				"policy %s has no key %s", p.Name, clip(name))
 		}
 	}
 	for _, d := range s.step.Key {
@@ -235,9 +259,11 @@ func (s *stepBuilder) setAt(at int, word string) {
 	length, ok := parseLength(word)
 	switch {
 	case !ok:
-		fail(at, useLength+", counted from the beginning of the test", "%s is not an instant of a test", clip(word))
+		fail(at, useLength+", counted from the beginning of the test",
+			"%s is not an instant of a test", clip(word))
 	case length > maxAt:
-		fail(at, "use at most "+duration.Format(maxAt), "%s is longer than a test can last", clip(word))
+		fail(at, "use at most "+duration.Format(maxAt),
+			"%s is longer than a test can last", clip(word))
 	}
 	s.step.At = length
 }
@@ -267,7 +293,8 @@ func (s *stepBuilder) setLimit(at int, word string) {
 	case word == "none":
 		word = ""
 	default:
-		fail(at, "name the limit that binds, or none", "policy %s has no limit %s", s.policy.Name, clip(word))
+		fail(at, "name the limit that binds, or none",
+			"policy %s has no limit %s", s.policy.Name, clip(word))
 	}
 	s.step.Expect.Limit = &word
 }

@@ -33,7 +33,8 @@ func text[T any](set func(target T, at int, word string)) setter[T] {
 	return func(c *checker, target T, key, value *yamlnode.Node) {
 		switch value.Type() {
 		case "integer", "number", "boolean":
-			fail(value.Offset, "put it in quotes if it is meant as text", "%s: %s is %s, not text", key.Text, clip(value.Text), describeKind(value))
+			fail(value.Offset, "put it in quotes if it is meant as text",
+				"%s: %s is %s, not text", key.Text, clip(value.Text), describeKind(value))
 		}
 		read(c, target, key, value)
 	}
@@ -45,7 +46,8 @@ func choice[T any](values []string, set func(target T, at, i int)) setter[T] {
 	return func(_ *checker, target T, key, value *yamlnode.Node) {
 		i := slices.Index(values, value.Text)
 		if i < 0 || value.Type() != "text" {
-			fail(value.Offset, "use one of "+strings.Join(values, ", "), "%s: %s is not one of its values", key.Text, quote(value))
+			fail(value.Offset, "use one of "+strings.Join(values, ", "),
+				"%s: %s is not one of its values", key.Text, quote(value))
 		}
 		set(target, value.Offset, i)
 	}
@@ -55,10 +57,12 @@ func choice[T any](values []string, set func(target T, at, i int)) setter[T] {
 func boolean[T any](to func(T) *bool) setter[T] {
 	return func(_ *checker, target T, key, value *yamlnode.Node) {
 		if value.Quoted() && slices.Contains([]string{"true", "false"}, value.Text) {
-			fail(value.Offset, "remove the quotes", "%s: %s is text, not true or false", key.Text, quote(value))
+			fail(value.Offset, "remove the quotes",
+				"%s: %s is text, not true or false", key.Text, quote(value))
 		}
 		if value.Type() != "boolean" {
-			fail(value.Offset, "write "+key.Text+": true, or remove the word", "%s: %s is not true or false", key.Text, quote(value))
+			fail(value.Offset, "write "+key.Text+": true, or remove the word",
+				"%s: %s is not true or false", key.Text, quote(value))
 		}
 		*to(target) = value.Text[0]|0x20 == 't'
 	}
@@ -73,8 +77,10 @@ func whole[T any](least, most int64, to func(T) *int64) setter[T] {
 		if negative {
 			n = -n
 		}
-		if problem != "" || n < least || n > most || negative && n == 0 {
-			fail(at, "use a whole number of "+formatNumber(least)+" to "+formatNumber(most), "%s: %s is not one of its numbers", key.Text, clip(word))
+		minusZero := negative && n == 0
+		if problem != "" || n < least || n > most || minusZero {
+			fail(at, "use a whole number of "+formatNumber(least)+" to "+formatNumber(most),
+				"%s: %s is not one of its numbers", key.Text, clip(word))
 		}
 		*to(target) = n
 	}
@@ -160,9 +166,15 @@ var stepWords = []word[*stepBuilder]{
 	{"key", keyOf(func(s *stepBuilder) *[]Dimension { return &s.step.Key })},
 	{"n", whole(0, weir.MaxUnits, func(s *stepBuilder) *int64 { return &s.step.N })},
 	{"times", whole(1, maxTimes, func(s *stepBuilder) *int64 { return &s.step.Times })},
-	{"expect", choice(expectValues, func(s *stepBuilder, _, i int) { s.step.Expect.Allowed = new(i == 0) })},
-	{"granted", whole(0, weir.MaxUnits, func(s *stepBuilder) *int64 { return fresh(&s.step.Expect.Granted) })},
-	{"remaining", whole(-weir.MaxUnits, weir.MaxUnits, func(s *stepBuilder) *int64 { return fresh(&s.step.Expect.Remaining) })},
+	{"expect", choice(expectValues, func(s *stepBuilder, _, i int) {
+		s.step.Expect.Allowed = new(i == 0)
+	})},
+	{"granted", whole(0, weir.MaxUnits, func(s *stepBuilder) *int64 {
+		return fresh(&s.step.Expect.Granted)
+	})},
+	{"remaining", whole(-weir.MaxUnits, weir.MaxUnits, func(s *stepBuilder) *int64 {
+		return fresh(&s.step.Expect.Remaining)
+	})},
 	{"retry", scalar((*stepBuilder).setRetry)},
 	{"limit", text((*stepBuilder).setLimit)},
 	{"warning", boolean(func(s *stepBuilder) *bool { return fresh(&s.step.Expect.Warning) })},
