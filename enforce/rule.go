@@ -81,9 +81,17 @@ func (r *Rule) attempt(
 		return nil, weir.Outcome{}, err
 	}
 	if q.States != nil {
-		return nil, weir.Outcome{}, engine.Input("request", "States are those of the Outcome; leave them out")
+		return nil, weir.Outcome{}, engine.Input("request",
+			"States are those of the Outcome; leave them out")
 	}
-	a := enforce.Request{N: q.N, At: q.At, ID: q.ID, Reserve: reserves, TTL: q.TTL, MaxWait: q.MaxWait}
+	a := enforce.Request{
+		N:       q.N,
+		At:      q.At,
+		ID:      q.ID,
+		Reserve: reserves,
+		TTL:     q.TTL,
+		MaxWait: q.MaxWait,
+	}
 	if a.Target, err = rule.Target(pairsOf(values)); err != nil {
 		return nil, weir.Outcome{}, err
 	}

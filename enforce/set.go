@@ -106,11 +106,13 @@ func (s *Set) Watch(ctx context.Context, reloaded func(error)) error {
 // logReload logs a reload of the policies before, or the reason why they stay in force.
 func (s *Set) logReload(before *policy.File, err error) {
 	if err != nil {
-		slog.Error("weir: policies not reloaded; those in force stay", "source", s.path, "error", enforce.FirstError(err))
+		slog.Error("weir: policies not reloaded; those in force stay",
+			"source", s.path, "error", enforce.FirstError(err))
 		return
 	}
 	now := s.policies.Version()
-	slog.Info("weir: policies reloaded", "source", s.path, "changes", enforce.JoinChanges(policy.Changes(before, now.File)))
+	slog.Info("weir: policies reloaded",
+		"source", s.path, "changes", enforce.JoinChanges(policy.Changes(before, now.File)))
 	for _, p := range now.File.Policies {
 		for _, o := range definition.Expired(p, now.Since) {
 			slog.Warn("weir: an override has expired and no longer applies; remove it",
@@ -249,7 +251,8 @@ func (s *Set) Decide(
 func checkRequest(q *weir.Request, reserves bool) error {
 	switch {
 	case q.N == 0:
-		return engine.Input("units", "0; an attempt takes 1 or more, and Set.Peek looks without a charge")
+		return engine.Input("units",
+			"0; an attempt takes 1 or more, and Set.Peek looks without a charge")
 	case q.TTL != 0 && !reserves:
 		return engine.Input("request", "TTL is for a reservation; leave it out")
 	}
@@ -282,6 +285,7 @@ func (s *Set) Reset(
 func (s *Set) Block(
 	ctx context.Context, name string, values map[string]string, d time.Duration, limits ...string,
 ) (until time.Time, err error) {
-	o, err := s.decide(ctx, name, values, &enforce.Request{Op: engine.Block, For: d, Limits: limits})
+	o, err := s.decide(ctx,
+		name, values, &enforce.Request{Op: engine.Block, For: d, Limits: limits})
 	return o.Applied.Blocked, err
 }

@@ -39,7 +39,7 @@ type Compiled struct {
 
 	number  uint64             // unique in the process, or 0 (Number)
 	joining sync.Mutex         // protects joins
-	joins   map[string]*joined // the joined rules of calls that begin with one of these rules, by the calls
+	joins   map[string]*joined // of calls whose first has these rules, by a name for the calls
 }
 
 // minIdempotencyTTL is the least time for which an operation is remembered. With a window
@@ -57,7 +57,9 @@ func Compile(name string, mode Mode, dimensions []string, limits []Limit) *Compi
 		l := &limits[i]
 		l.Policy, l.By = name, slices.Clone(l.By)
 		// In the order of their names, so that the order of limits and of By does not matter (R12).
-		slices.SortFunc(l.By, func(i, j int) int { return strings.Compare(dimensions[i], dimensions[j]) })
+		slices.SortFunc(l.By, func(i, j int) int {
+			return strings.Compare(dimensions[i], dimensions[j])
+		})
 		if l.Kind != KindBucket || l.Capacity == 0 {
 			l.Capacity = l.Max
 		}
@@ -67,7 +69,9 @@ func Compile(name string, mode Mode, dimensions []string, limits []Limit) *Compi
 	}
 	shared := slices.Clone(limits[0].By)
 	for i := range limits {
-		shared = slices.DeleteFunc(shared, func(dim int) bool { return !slices.Contains(limits[i].By, dim) })
+		shared = slices.DeleteFunc(shared, func(dim int) bool {
+			return !slices.Contains(limits[i].By, dim)
+		})
 	}
 	for i := range limits {
 		limits[i].Shared = shared
@@ -126,7 +130,9 @@ func (c *Compiled) Explain(d *Result) {
 		return
 	}
 	l := &c.Limits[i]
-	d.Kind, d.Max, d.Used = l.Kind, l.Capacity, -1
+	d.Kind = l.Kind
+	d.Max = l.Capacity
+	d.Used = -1
 	d.Window = time.Duration(l.Window) * time.Microsecond
 	if len(c.Limits) == 1 && !d.Degraded && d.Blocked == 0 { // a block hides the room
 		d.Used = l.Capacity - d.Remaining
@@ -149,7 +155,8 @@ func (c *Compiled) LimitNames() []string {
 func (c *Compiled) Resets(names []string) (*Compiled, error) {
 	for _, name := range names {
 		if c.LimitNamed(name) < 0 {
-			return nil, Input("limit", "policy %q has no limit %q; use one of %q", c.Name, shorten.Text(name), c.LimitNames())
+			return nil, Input("limit", "policy %q has no limit %q; use one of %q",
+				c.Name, shorten.Text(name), c.LimitNames())
 		}
 	}
 	isSpared := func(l Limit) bool { return !slices.Contains(names, l.Name) }
@@ -158,7 +165,8 @@ func (c *Compiled) Resets(names []string) (*Compiled, error) {
 	}
 	limits := slices.DeleteFunc(slices.Clone(c.Limits), isSpared)
 	if len(limits) == 0 {
-		return nil, Input("limit", "no limit of policy %q counts by all of %s; name one or more of %q",
+		return nil, Input("limit",
+			"no limit of policy %q counts by all of %s; name one or more of %q",
 			c.Name, c.describeDimensions(), c.LimitNames())
 	}
 	if len(limits) == len(c.Limits) {

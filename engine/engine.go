@@ -125,13 +125,23 @@ type Call struct {
 	Rules *Compiled // the policy, or the joined rules of calls that are decided together
 	Key   Key
 	Op    Op
-	N     int64  // units, 0 … MaxUnits; for a Settle also AllUnits
-	At    int64  // the instant in microseconds since 1970, 0 … MaxInstant, if Given (R1)
-	Given bool   // decide at the instant At; otherwise by the engine's clock
-	From  int64  // for a Refund the instant of the grant, as At, or Oldest; for a Count or a Block the span in microseconds; for an Extend units, or Unknown
-	Limit int    // for a Count the index of the limit in Rules.Limits
-	ID    string // idempotency key of an Attempt, a Record or a Refund, or the reservation of a Settle or an Extend, 1 to 128 bytes; "" = none
-	TTL   int64  // for an Attempt of some units with an ID: life of the reservation that it opens, in microseconds, 1 … 400 days; 0 = none
+	N     int64 // units, 0 … MaxUnits; for a Settle also AllUnits
+	At    int64 // the instant in microseconds since 1970, 0 … MaxInstant, if Given (R1)
+	Given bool  // decide at the instant At; otherwise by the engine's clock
+
+	// From is, for a Refund, the instant of the grant, as At, or Oldest; for a Count or a Block the
+	// span in microseconds; for an Extend the units that the caller knows, or Unknown.
+	From int64
+
+	Limit int // for a Count the index of the limit in Rules.Limits
+
+	// ID is the idempotency key of an Attempt, a Record or a Refund, or the reservation of a Settle
+	// or an Extend: 1 to 128 bytes. "" is none.
+	ID string
+
+	// TTL is the life of the reservation that an Attempt of some units with an ID opens, in
+	// microseconds, 1 … 400 days. 0 opens none.
+	TTL int64
 
 	// MaxWait, for an Attempt of some units, is the longest time for which the caller may wait, in
 	// microseconds, 0 … 400 days (R18). An attempt that does not fit now is then recorded at the
@@ -139,8 +149,11 @@ type Call struct {
 	// in mode CountDenied, under a concurrency limit, and in joined rules.
 	MaxWait int64
 
-	Outage Outage  // the answer while the store is away, for package fallback (R15)
-	States []State // nil, or filled with the state of every limit after an attempt, a peek, a probe or a record; other operations leave it clear
+	Outage Outage // the answer while the store is away, for package fallback (R15)
+
+	// States is nil, or filled with the state of every limit after an Attempt, a Peek, a Probe or a
+	// Record. Other operations leave it clear.
+	States []State
 
 	// Reservation is nil, or set to the reservation as it is after an Attempt with a TTL, a Settle
 	// or an Extend. It is cleared if there is none, and after an error.
@@ -155,7 +168,7 @@ type Call struct {
 type Reservation struct {
 	Units     int64 // granted units, those of extensions included; 0 = no reservation
 	ExpiresAt int64 // end of its life
-	HeldUntil int64 // end of its hold, by the shortest concurrency limit; 0 = it has no hold, or is settled
+	HeldUntil int64 // end of its hold, by the shortest concurrency limit; 0 = it has none any more
 	Settled   bool
 	Actual    int64 // if Settled, the units of the settlement
 }
@@ -202,11 +215,24 @@ const Never time.Duration = math.MaxInt64
 // Result is the outcome of a [Call]. Durations are whole microseconds or [Never], and waits are
 // counted from At. The zero Result allows nothing. Its fields are those of weir.Decision.
 type Result struct {
-	Allowed    bool          // the caller may proceed (in mode Partial with Granted units)
-	Granted    int64         // units recorded and allowed; for a peek, that would be; for a Refund or a Settle, taken back; for a Count, counted
-	Remaining  int64         // least room over all limits after this attempt; below 0 after Record or a lowered Max
-	StartAfter time.Duration // wait from At until the use of the granted units may begin, of a replay from now; 0 = now (R18)
-	RetryAfter time.Duration // least wait until the same attempt would be granted in full; 0 = now; Never (R8)
+	Allowed bool // the caller may proceed (in mode Partial with Granted units)
+
+	// Granted is the number of units that were recorded and allowed; for a peek, that would be; for
+	// a Refund or a Settle, that were taken back; for a Count, that count.
+	Granted int64
+
+	// Remaining is the least room over all limits after this attempt. Below 0 it is after a
+	// Record, under a lowered Max, or because of units ahead (R18).
+	Remaining int64
+
+	// StartAfter is the wait from At, and of a replay from now, until the use of the granted
+	// units may begin (R18). 0 is now.
+	StartAfter time.Duration
+
+	// RetryAfter is the least wait until the same attempt would be granted in full: 0 is now, and
+	// Never not at any time (R8).
+	RetryAfter time.Duration
+
 	ResetAfter time.Duration // time until no unit counts and no block runs
 	Blocked    time.Duration // rest of the longest block that runs after the decision; 0 = none runs
 	At         time.Time     // the instant of the decision
@@ -227,17 +253,28 @@ type Result struct {
 // microseconds or [Never], counted from Result.At. [Limit.Describe] sets the fields up to
 // MinInterval.
 type State struct {
-	Name             string        // the limit's name; "" marks a state that is not known
-	Kind             Kind          // the limit's kind
-	Max              int64         // units per window, or held units of KindConcurrency
-	Burst            int64         // capacity of a KindBucket; 0 for other kinds
-	Window           time.Duration // length of the window; 0 for KindConcurrency
-	MaxHold          time.Duration // longest time of a hold of KindConcurrency; 0 for other kinds
-	MinInterval      time.Duration // least time between two grants
-	Used             int64         // units that count now, that are held, or that are missing from a bucket (R6); with those of appointments
-	Remaining        int64         // Max, or Burst, less Used, exact; below 0 after Record, CountDenied or a lowered Max
-	RetryAfter       time.Duration // least wait until this limit alone would grant the attempt in full; Never
-	NextAfter        time.Duration // time until the oldest counted unit leaves, or the next one flows in, and at least Blocked; 0 if none counts
+	Name        string        // the limit's name; "" marks a state that is not known
+	Kind        Kind          // the limit's kind
+	Max         int64         // units per window, or held units of KindConcurrency
+	Burst       int64         // capacity of a KindBucket; 0 for other kinds
+	Window      time.Duration // length of the window; 0 for KindConcurrency
+	MaxHold     time.Duration // longest time of a hold of KindConcurrency; 0 for other kinds
+	MinInterval time.Duration // least time between two grants
+
+	// Used is the number of units that count now, that are held, or that are missing from a bucket
+	// (R6), with those of appointments.
+	Used int64
+
+	// Remaining is Max, or Burst, less Used, exact. Below 0 it is after a Record, in mode
+	// CountDenied, or under a lowered Max.
+	Remaining int64
+
+	RetryAfter time.Duration // least wait until this limit alone would grant in full; Never
+
+	// NextAfter is the time until the oldest counted unit leaves, or the next one flows in, and at
+	// least Blocked. It is 0 if none counts.
+	NextAfter time.Duration
+
 	MinIntervalAfter time.Duration // time until the minimum interval ends; 0 = it has ended
 	ResetAfter       time.Duration // time until no unit counts and no block runs
 	Blocked          time.Duration // rest of the limit's block; 0 = none runs

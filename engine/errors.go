@@ -43,7 +43,10 @@ var (
 // InputError is the error of bad input in a call. For errors.Is it matches [ErrInput], and
 // &InputError{Field: "key"} if its Field is "key".
 type InputError struct {
-	Field   string // the wrong part of the call: units, key, instant, limit, span, kind, id, request, ttl or wait
+	// Field is the wrong part of the call: units, key, instant, limit, span, kind, id, request, ttl
+	// or wait.
+	Field string
+
 	Problem string // the wrong value, and the next step
 }
 

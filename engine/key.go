@@ -92,10 +92,12 @@ func (c *Compiled) Key(values map[string]string) (Key, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) { // so that an input has one error
 		if !slices.Contains(c.Dimensions, name) {
-			return Key{}, Input("key", "policy %q has no dimension %q; it counts by %s", c.Name, shorten.Text(name), c.describeDimensions())
+			return Key{}, Input("key", "policy %q has no dimension %q; it counts by %s",
+				c.Name, shorten.Text(name), c.describeDimensions())
 		}
 	}
-	return Key{}, Input("key", "policy %q needs a value for %q; it counts by %s", c.Name, missing, c.describeDimensions())
+	return Key{}, Input("key",
+		"policy %q needs a value for %q; it counts by %s", c.Name, missing, c.describeDimensions())
 }
 
 // CheckKey returns an *InputError unless k has a value for each dimension, of 1 to 1,024 bytes

@@ -22,17 +22,28 @@ const (
 
 // Limit is one limit of [Compiled] rules. Times are microseconds. Engines do not change it.
 type Limit struct {
-	Policy      string // name of the policy; histories belong to it, the limit's name and kind, and the values of By
-	Name        string // unique in the policy, never ""
-	Kind        Kind   // where windows begin (R3)
-	Max         int64  // units, 0 … MaxUnits; for a KindBucket the units that flow in per Window
-	Window      int64  // 1 ms … 400 days; for a Period the longest it usually lasts; for KindConcurrency the longest hold
-	MinInterval int64  // least time between two grants, 0 … Window
-	Cell        int64  // width of a cell, ceil(Window / Cells); 0 = exact (R9)
-	Block       int64  // for how long a denial by the limit blocks its key, 1 ms … 400 days; 0 = not (R20)
-	Cost        int64  // units an attempt takes: 0 = its own number, k = always k; -1 = none: joined rules only read the limit
-	Capacity    int64  // most units of one attempt, and of the room: the burst of a KindBucket, otherwise Max
-	By          []int  // indices into the key's values, in the order of their names; none = shared by all
+	// Policy is the name of the policy. Histories belong to it, the limit's Name and Kind, and the
+	// values of By (R12).
+	Policy string
+	Name   string // unique in the policy, never ""
+	Kind   Kind   // where windows begin (R3)
+
+	Max int64 // units, 0 … MaxUnits; for a KindBucket the units that flow in per Window
+
+	// Window is 1 ms … 400 days. For a Period it is the longest it usually lasts, for
+	// KindConcurrency the longest hold.
+	Window int64
+
+	MinInterval int64 // least time between two grants, 0 … Window
+	Cell        int64 // width of a cell, ceil(Window / Cells); 0 = exact (R9)
+	Block       int64 // time for which a denial by the limit blocks its key; 0 = no block (R20)
+
+	// Cost is the units that an attempt takes: 0 = its own number, k = always k, and -1 = none,
+	// because joined rules only read the limit.
+	Cost int64
+
+	Capacity int64 // most units of one attempt, and of the room: a bucket's burst, otherwise Max
+	By       []int // indices into the key's values, in the order of their names; none = all share it
 
 	// Period has the windows of a KindFixed limit with a Period, otherwise it is nil (R3).
 	Period *Calendar
@@ -46,7 +57,7 @@ type Limit struct {
 	// together do so by these values.
 	Shared []int
 
-	Call int // in joined rules, the index of the first call with the limit, for a CallError; otherwise 0
+	Call int // in joined rules, the index of the first call with the limit, for a CallError
 }
 
 // Refill is the rate of a bucket without rounding (R16). One unit flows in every T microseconds:
@@ -55,10 +66,13 @@ type Limit struct {
 //
 // So n units flow in after n*Micros + n*Rest/Per microseconds.
 type Refill struct {
-	Micros   int64 // whole microseconds of T, 0 or more
-	Rest     int64 // numerator of the rest of T, 0 … Per-1
-	Per      int64 // denominator, Max / gcd(Max, Window); 0 = no bucket
-	MaxExact int64 // most units that may be missing: their n*T is exact, MaxUnits / max(Rest, Micros+1)
+	Micros int64 // whole microseconds of T, 0 or more
+	Rest   int64 // numerator of the rest of T, 0 … Per-1
+	Per    int64 // denominator, Max / gcd(Max, Window); 0 = no bucket
+
+	// MaxExact is the most units n that may be missing, so that n*T is exact:
+	// MaxUnits / max(Rest, Micros+1).
+	MaxExact int64
 }
 
 // Units returns the units that an attempt, a peek or a record of n takes of the limit: n, or
@@ -73,7 +87,14 @@ func (l *Limit) Units(n int64) int64 {
 // Describe returns the state of the limit for a history without units: Remaining is Capacity,
 // and all waits are 0.
 func (l *Limit) Describe() State {
-	s := State{Name: l.Name, Kind: l.Kind, Max: l.Max, Window: duration(l.Window), MinInterval: duration(l.MinInterval), Remaining: l.Capacity}
+	s := State{
+		Name:        l.Name,
+		Kind:        l.Kind,
+		Max:         l.Max,
+		Window:      duration(l.Window),
+		MinInterval: duration(l.MinInterval),
+		Remaining:   l.Capacity,
+	}
 	switch l.Kind {
 	case KindBucket:
 		s.Burst = l.Capacity

@@ -45,7 +45,13 @@ func Together(ctx context.Context, e Engine, calls []Call) error {
 	if err != nil {
 		return err
 	}
-	whole := Call{Rules: j.rules, Key: key, At: calls[0].At, Given: calls[0].Given, Outage: outage(calls)}
+	whole := Call{
+		Rules:  j.rules,
+		Key:    key,
+		At:     calls[0].At,
+		Given:  calls[0].Given,
+		Outage: outage(calls),
+	}
 	whole.States = make([]State, len(j.rules.Limits))
 	if slices.ContainsFunc(calls, func(c Call) bool { return c.N > 0 }) {
 		whole.N = 1 // otherwise the whole is a peek (R4)
@@ -83,8 +89,15 @@ func outage(calls []Call) Outage {
 
 // strength orders the modes; an unknown one is as strict as Deny.
 func (o Outage) strength() int {
-	if weaker := slices.Index([]Outage{OutageDefault, OutageAllow, OutageShare, OutageShareOrStricter}, o); weaker >= 0 {
-		return weaker
+	switch o {
+	case OutageDefault:
+		return 0
+	case OutageAllow:
+		return 1
+	case OutageShare:
+		return 2
+	case OutageShareOrStricter:
+		return 3
 	}
 	return 4
 }
@@ -114,7 +127,10 @@ func join(calls []Call) (*joined, Key, error) {
 		}
 		own := c.joinKey(&key, &dimensions)
 		if len(dimensions) > keyenc.MaxValues {
-			return nil, key, &CallError{i, Input("request", "the calls up to it have %d different values, and at most %d are decided together; use fewer calls", len(dimensions), keyenc.MaxValues)}
+			err := Input("request", "the calls up to it have %d different values, "+
+				"and at most %d are decided together; use fewer calls",
+				len(dimensions), keyenc.MaxValues)
+			return nil, key, &CallError{i, err}
 		}
 		indices = append(indices, own)
 		name = binary.AppendUvarint(name, c.Rules.number)
@@ -124,8 +140,9 @@ func join(calls []Call) (*joined, Key, error) {
 		}
 	}
 	first := calls[0].Rules
+	// Rules that were made by hand have no number, so the name would not distinguish them.
 	if slices.ContainsFunc(calls, func(c Call) bool { return c.Rules.number == 0 }) {
-		j, err := joinRules(calls, dimensions, indices) // the name does not tell hand-made rules apart
+		j, err := joinRules(calls, dimensions, indices)
 		return j, key, err
 	}
 	first.joining.Lock()
@@ -154,22 +171,31 @@ func (c *Call) checkTogether(first *Call) error {
 	case c.N > MaxUnits || c.N < 0:
 		return Input("units", "%d; use 0 to %d", c.N, MaxUnits)
 	case c.Op > Peek || c.Op == Peek && c.N > 0:
-		return Input("request", "calls that are decided together are attempts, or peeks of 0 units; make any other call by itself")
+		return Input("request", "calls that are decided together are attempts, "+
+			"or peeks of 0 units; make any other call by itself")
 	case c.ID != "":
-		return Input("request", "calls that are decided together have no idempotency key; leave it out, or decide the call by itself")
+		return Input("request", "calls that are decided together have no idempotency key; "+
+			"leave it out, or decide the call by itself")
 	case c.Given != first.Given || c.Given && c.At != first.At:
-		return Input("request", "it has another instant than the first call, and calls are decided together at one; use the same for all, or none")
+		return Input("request", "it has another instant than the first call, "+
+			"and calls are decided together at one; use the same for all, or none")
 	case c.Rules.Mode == CountDenied:
-		return Input("request", "policy %q counts denied attempts, and a denial of calls together changes nothing; use another Mode, or decide the call by itself", c.Rules.Name)
+		return Input("request",
+			"policy %q counts denied attempts, and a denial of calls together changes nothing; "+
+				"use another Mode, or decide the call by itself", c.Rules.Name)
 	case c.TTL != 0:
-		return Input("request", "calls that are decided together open no reservation; reserve by itself, or leave the time to live out")
+		return Input("request", "calls that are decided together open no reservation; "+
+			"reserve by itself, or leave the time to live out")
 	case c.MaxWait != 0:
-		return Input("wait", "calls that are decided together cannot wait; leave MaxWait out, or decide the call by itself")
+		return Input("wait", "calls that are decided together cannot wait; "+
+			"leave MaxWait out, or decide the call by itself")
 	case slices.ContainsFunc(c.Rules.Limits, isHold):
 		first := c.Rules.Limits[slices.IndexFunc(c.Rules.Limits, isHold)]
-		return Input("request", "policy %q has the concurrency limit %q, and nothing would end a hold of calls together; reserve it by itself", c.Rules.Name, first.Name)
+		return Input("request", "policy %q has the concurrency limit %q, and nothing "+
+			"would end a hold of calls together; reserve it by itself", c.Rules.Name, first.Name)
 	case c.States != nil && len(c.States) != len(c.Rules.Limits):
-		return Input("request", "room for %d states, and policy %q has %d limits", len(c.States), c.Rules.Name, len(c.Rules.Limits))
+		return Input("request", "room for %d states, and policy %q has %d limits",
+			len(c.States), c.Rules.Name, len(c.Rules.Limits))
 	}
 	return c.Rules.CheckKey(&c.Key)
 }
@@ -221,11 +247,13 @@ func joinRules(calls []Call, dimensions []string, indices [][]int) (*joined, err
 func (c *Compiled) joinLimits(calls []Call, i int, key []int) (places []int, err error) {
 	own := calls[i].Rules
 	for _, l := range own.Limits {
-		original, units := l, l.Units(calls[i].N)
-		l.By, l.Shared, l.Call, l.Cost = pick(key, l.By), pick(key, l.Shared), i, charge(units)
-		at := slices.IndexFunc(c.Limits, func(o Limit) bool {
-			return o.Policy == l.Policy && o.Name == l.Name && o.Kind == l.Kind && slices.Equal(o.By, l.By)
-		})
+		original := l
+		units := l.Units(calls[i].N)
+		l.By = pick(key, l.By)
+		l.Shared = pick(key, l.Shared)
+		l.Call = i
+		l.Cost = charge(units)
+		at := slices.IndexFunc(c.Limits, func(o Limit) bool { return o.sharesHistory(&l) })
 		if at < 0 {
 			places = append(places, len(c.Limits))
 			c.Limits = append(c.Limits, l)
@@ -236,18 +264,26 @@ func (c *Compiled) joinLimits(calls []Call, i int, key []int) (places []int, err
 		earlier := first.Limits[first.LimitNamed(l.Name)]
 		earlier.By, earlier.Shared = c.Limits[at].By, c.Limits[at].Shared
 		if first != own && !reflect.DeepEqual(earlier, original) {
-			return nil, Input("request", "limit %q of policy %q has the history of an earlier call and other numbers; decide the calls by the same numbers", l.Name, l.Policy)
+			return nil, Input("request", "limit %q of policy %q has the history of an earlier call "+
+				"and other numbers; decide the calls by the same numbers", l.Name, l.Policy)
 		}
 		sum := max(0, c.Limits[at].Cost) + units
 		if c.Limits[at].Cost = charge(sum); sum > MaxUnits {
-			return nil, Input("units", "with an earlier call it takes more than %d of limit %q; use fewer", MaxUnits, l.Name)
+			return nil, Input("units", "with an earlier call it takes more than %d of limit %q; "+
+				"use fewer", MaxUnits, l.Name)
 		}
 		places = append(places, at)
 	}
 	if len(c.Limits) > MaxLimits {
-		return nil, Input("request", "the calls up to it have %d limits, and at most %d are decided together; use fewer calls", len(c.Limits), MaxLimits)
+		return nil, Input("request", "the calls up to it have %d limits, "+
+			"and at most %d are decided together; use fewer calls", len(c.Limits), MaxLimits)
 	}
 	return places, nil
+}
+
+// sharesHistory reports whether two limits of joined rules have one history (R12).
+func (l *Limit) sharesHistory(o *Limit) bool {
+	return l.Policy == o.Policy && l.Name == o.Name && l.Kind == o.Kind && slices.Equal(l.By, o.By)
 }
 
 // charge returns the Cost that charges a limit so many units.
@@ -270,7 +306,9 @@ func pick(all, places []int) (picked []int) {
 // states leaves them without a name.
 func (j *joined) answer(c *Call, i int, all *Result, states []State) {
 	r := *all
-	r.Limit, r.Granted, r.Blocked = "", 0, 0
+	r.Limit = ""
+	r.Granted = 0
+	r.Blocked = 0
 	if r.Allowed {
 		r.Granted = c.N
 	}
@@ -291,9 +329,12 @@ func (j *joined) answer(c *Call, i int, all *Result, states []State) {
 			continue
 		}
 		if !known {
-			r.Remaining, r.ResetAfter, known = s.Remaining, s.ResetAfter, true
+			r.Remaining = s.Remaining
+			r.ResetAfter = s.ResetAfter
+			known = true
 		}
-		r.Remaining, r.ResetAfter = min(r.Remaining, s.Remaining), max(r.ResetAfter, s.ResetAfter)
+		r.Remaining = min(r.Remaining, s.Remaining)
+		r.ResetAfter = max(r.ResetAfter, s.ResetAfter)
 		r.Blocked = max(r.Blocked, s.Blocked)
 	}
 	c.Result = r

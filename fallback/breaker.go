@@ -123,7 +123,8 @@ func (b *breaker) failed(cause error) {
 		// rejected does not wrap the cause: the outcome of an earlier call says nothing about
 		// a later one.
 		b.cause = cause
-		b.rejected = fmt.Errorf("%w: not sent, because %d calls in a row failed, the last with: %v", engine.ErrUnavailable, failures, cause)
+		b.rejected = fmt.Errorf("%w: not sent, because %d calls in a row failed, the last with: %v",
+			engine.ErrUnavailable, failures, cause)
 		b.setOpenLocked(true)
 	}
 	b.notifyLocked()

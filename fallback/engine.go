@@ -108,10 +108,10 @@ var _ engine.Engine = (*Engine)(nil)
 // In mode Share a limit with a Max below [Instances] has a share of 0 units and denies
 // everything during an outage.
 //
-// Calls that the store cannot decide are logged ([ErrorLog]). While the store is down it is probed: by
-// calls every 100 to 500 ms or, while none come, by a timer after 0.5 to 5 seconds. That
-// probe is an attempt of a policy with the name weir-probe, which counts for one second. Close
-// ends the timer. While the store is up there is neither a timer nor a goroutine.
+// Calls that the store cannot decide are logged ([ErrorLog]). While the store is down it is probed:
+// by calls every 100 to 500 ms or, while none come, by a timer after 0.5 to 5 seconds. That probe
+// is an attempt of a policy with the name weir-probe, which counts for one second. Close ends the
+// timer. While the store is up there is neither a timer nor a goroutine.
 func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	if isnil.Is(e) {
 		return new(Engine)
@@ -131,7 +131,8 @@ func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	f.breaker.onFailing = f.outages.Set
 	f.outages.Down = "weir: the store does not decide; calls are decided without it"
 	f.outages.Up = "weir: the store decides again"
-	f.faults.Message = "weir: the store cannot read the data of a key; its calls are decided without the store"
+	f.faults.Message = "weir: the store cannot read the data of a key; " +
+		"its calls are decided without the store"
 	f.outages.To, f.faults.To = c.errorLog, c.errorLog
 	return f
 }
@@ -165,11 +166,14 @@ func (f *Engine) Close() {
 
 // modeOf returns the mode of a call.
 func (f *Engine) modeOf(c *engine.Call) engine.Outage {
-	switch {
-	case c.Outage == engine.OutageDefault, c.Outage == engine.OutageShareOrStricter && f.mode != Allow:
+	switch c.Outage {
+	case engine.OutageDefault:
 		return f.mode
-	case c.Outage == engine.OutageShareOrStricter:
-		return Share
+	case engine.OutageShareOrStricter:
+		if f.mode == Allow {
+			return Share
+		}
+		return f.mode
 	}
 	return c.Outage
 }
@@ -208,8 +212,8 @@ var errDecided = errors.New("the call was decided without the store")
 
 // decidedHere decides a call about an earlier operation that was decided in this process, and
 // reports whether there is one: a repeated operation of the share, a repeated reservation, the
-// settlement or extension of one, and the refund that cancels an appointment of the share. The store
-// does not know them, and would charge a repetition again. A reset also resets the share.
+// settlement or extension of one, and the refund that cancels an appointment of the share. The
+// store does not know them, and would charge a repetition again. A reset also resets the share.
 func (f *Engine) decidedHere(c *engine.Call) bool {
 	decided := false
 	switch mode := f.modeOf(c); {
@@ -285,7 +289,8 @@ func (f *Engine) probe() {
 	}
 	defer func() {
 		if p := recover(); p != nil { // no caller could recover it
-			slog.Error("weir: a probe of the store has panicked", "panic", p, "stack", string(debug.Stack()))
+			slog.Error("weir: a probe of the store has panicked",
+				"panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	calls := []engine.Call{{Rules: probeRules, Key: engine.K(rand.Text()), N: 1, Outage: Deny}}
@@ -352,7 +357,7 @@ func isDecision(op engine.Op) bool {
 type answerClass uint8
 
 const (
-	unrelated  answerClass = iota // bad input, the caller's context ended, or the store was not called
+	unrelated  answerClass = iota // bad input, an ended context, or the store was not called
 	answered                      // the store decided, or for example it is full
 	unreadable                    // the store is up and could not decide this key
 	failed                        // the store could not decide
@@ -427,7 +432,8 @@ func (e timeoutError) Error() string {
 
 // Is reports whether err matches the target, except for context errors.
 func (e timeoutError) Is(target error) bool {
-	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.err, target)
+	isContexts := target == context.DeadlineExceeded || target == context.Canceled
+	return !isContexts && errors.Is(e.err, target)
 }
 
 // As finds the target in err.
@@ -457,9 +463,12 @@ func callerError(ctx context.Context) error {
 // Status describes an engine and its store, for logs, metrics and health pages. While the
 // store is down, one call at a time probes it, and all others are decided without it.
 type Status struct {
-	Cause    error     // last failure while the store is down: too many consecutive calls failed; nil while it is up
+	// Cause is the last failure while the store is down, because too many consecutive calls failed.
+	// It is nil while the store is up.
+	Cause error
+
 	Since    time.Time // the last time that the store went down or came up; at first, that of New
-	Failures int64     // calls that the store did not decide; calls that were not sent are not counted
+	Failures int64     // calls that were sent and that the store did not decide
 	Timeouts int64     // those failures that got no answer within the timeout
 	Degraded int64     // decisions made without the store
 }
@@ -469,7 +478,11 @@ func (f *Engine) Status() Status {
 	if f.isZero() {
 		return Status{}
 	}
-	s := Status{Failures: f.failures.Load(), Timeouts: f.timeouts.Load(), Degraded: f.degraded.Load()}
+	s := Status{
+		Failures: f.failures.Load(),
+		Timeouts: f.timeouts.Load(),
+		Degraded: f.degraded.Load(),
+	}
 	s.Since, s.Cause = f.breaker.status()
 	return s
 }

@@ -67,8 +67,16 @@ func opens(c *engine.Call) bool {
 
 // opening returns the call that opens the reservation of an attempt.
 func (o *localOpen) opening(c *engine.Call) engine.Call {
-	return engine.Call{Rules: o.of(c.Rules), Key: c.Key, N: c.Result.Granted, At: c.At, Given: c.Given,
-		ID: c.ID, TTL: c.TTL, Reservation: c.Reservation}
+	return engine.Call{
+		Rules:       o.of(c.Rules),
+		Key:         c.Key,
+		N:           c.Result.Granted,
+		At:          c.At,
+		Given:       c.Given,
+		ID:          c.ID,
+		TTL:         c.TTL,
+		Reservation: c.Reservation,
+	}
 }
 
 // answerOpening completes the answer to an attempt by that to the call which opened its
@@ -100,7 +108,9 @@ func openDecision(c *engine.Call) engine.Result {
 	}
 	r.Granted, r.RetryAfter = 0, engine.Never
 	if c.Rules.Mode == engine.Partial {
-		least := slices.MinFunc(c.Rules.Limits, func(a, b engine.Limit) int { return cmp.Compare(a.Capacity, b.Capacity) })
+		least := slices.MinFunc(c.Rules.Limits, func(a, b engine.Limit) int {
+			return cmp.Compare(a.Capacity, b.Capacity)
+		})
 		r.Granted, _ = window.Grant(c.N, least.Capacity, true, true)
 		binding = &least
 	}

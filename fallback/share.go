@@ -134,7 +134,9 @@ func degrade(c *engine.Call) {
 	d := &c.Result
 	d.Degraded = true
 	if d.Replayed && d.Limit != "" { // the share remembers the numbers of divided limits
-		d.Kind, d.Max, d.Window = 0, 0, 0
+		d.Kind = 0
+		d.Max = 0
+		d.Window = 0
 		d.Used = 0
 		c.Rules.Explain(d)
 	}
@@ -148,7 +150,9 @@ func degrade(c *engine.Call) {
 func unscale(s *engine.State, l *engine.Limit, n int64) {
 	s.Used = l.Capacity - s.Remaining
 	whole := l.Describe()
-	s.Kind, s.Max, s.Burst = whole.Kind, whole.Max, whole.Burst
+	s.Kind = whole.Kind
+	s.Max = whole.Max
+	s.Burst = whole.Burst
 	if s.RetryAfter == engine.Never && n <= l.Capacity {
 		s.RetryAfter = untilBack
 	}
@@ -183,7 +187,15 @@ func divideLimit(l *engine.Limit, n int64) {
 	burst, _ := bits.Div64(hi, lo, uint64(l.Max))
 	l.Max = share
 	if burst == 0 { // a window of no units denies everything
-		*l = engine.Limit{Name: l.Name, Window: l.Window, MinInterval: l.MinInterval, Cost: l.Cost, By: l.By, Policy: l.Policy, Call: l.Call}
+		*l = engine.Limit{
+			Name:        l.Name,
+			Window:      l.Window,
+			MinInterval: l.MinInterval,
+			Cost:        l.Cost,
+			By:          l.By,
+			Policy:      l.Policy,
+			Call:        l.Call,
+		}
 		return
 	}
 	refill := window.NewRefill(l.Max, l.Window)

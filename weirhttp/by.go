@@ -14,16 +14,15 @@ import (
 	"github.com/weirlimit/weir/internal/option"
 )
 
-// By maps each dimension of a policy to the function that takes its value from a
-// request. Its names are those of the policy's dimensions, no more and no fewer, and perhaps that of
-// plan-by of a policy file. A policy that
-// counts all callers together has none; its By is nil or empty.
+// By maps each dimension of a policy to the function that takes its value from a request. Its names
+// are those of the policy's dimensions, no more and no fewer, and perhaps that of plan-by of a
+// policy file. A policy that counts all callers together has none; its By is nil or empty.
 type By map[string]ValueFunc
 
-// ValueFunc takes the value of one dimension from a request. A request without the value
-// is reported as a *KeyError and answered with 400. So is one with an empty value: such
-// requests would share a history (R14); only the value of plan-by may be empty, for no plan. Any other
-// error is a fault of the program ([ErrProgram]).
+// ValueFunc takes the value of one dimension from a request. A request without the value is
+// reported as a *KeyError and answered with 400. So is one with an empty value: such requests would
+// share a history (R14); only the value of plan-by may be empty, for no plan. Any other error is a
+// fault of the program ([ErrProgram]).
 type ValueFunc = func(*http.Request) (string, error)
 
 // ErrProgram reports a fault of the program, which no client can mend. A ValueFunc failed for a
@@ -56,9 +55,11 @@ func Header(name string) ValueFunc {
 		}
 		switch {
 		case len(lines) == 0 || len(lines) == 1 && lines[0] == "":
-			return "", &KeyError{Problem: "the header " + answer.Shown(name) + " is missing; send it with every request"}
+			problem := "the header " + answer.Shown(name) + " is missing; send it with every request"
+			return "", &KeyError{Problem: problem}
 		case len(lines) > 1:
-			return "", &KeyError{Problem: "the header " + answer.Shown(name) + " was sent more than once; send it once"}
+			problem := "the header " + answer.Shown(name) + " was sent more than once; send it once"
+			return "", &KeyError{Problem: problem}
 		default:
 			return lines[0], nil
 		}
@@ -239,9 +240,10 @@ func (c *clientIP) warnOfPeer(r *http.Request, peer netip.Addr, has bool) {
 	if private {
 		who = "a private address"
 	}
-	c.logger().Warn("weirhttp: a request with " + field + " comes from " + who + " that is not a trusted proxy, " +
-		"so the request counts by the address of the peer; " +
-		"if that is your proxy, name it with weirhttp.TrustedProxies, else all its clients share one history; " +
+	c.logger().Warn("weirhttp: a request with " + field + " comes from " + who +
+		" that is not a trusted proxy, so the request counts by the address of the peer; " +
+		"if that is your proxy, name it with weirhttp.TrustedProxies, " +
+		"else all its clients share one history; " +
 		"if clients connect directly, silence this line with weirhttp.IPErrorLog")
 }
 
@@ -260,7 +262,9 @@ func (c *clientIP) value(r *http.Request) (string, error) {
 	list, has := strings.Join(lines, ","), len(lines) > 0
 	a, ok := c.trusted.Follow(peer, list, has)
 	if !ok {
-		return "", &KeyError{Problem: "the header X-Forwarded-For does not hold the address that the request came from"}
+		return "", &KeyError{
+			Problem: "the header X-Forwarded-For does not hold the address that the request came from",
+		}
 	}
 	c.warn(r, peer, a, list, has)
 	return clientaddr.Key(a, c.bits), nil

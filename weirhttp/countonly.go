@@ -28,8 +28,8 @@ import (
 //   - Denied requests have no response of the handler. Under weir.CountDenied they count.
 //
 // Units that could not be given back, because the store is down or the reservation has expired,
-// count until they leave by time; that is one line in [ErrorLog]. A policy of a file with count: reported charges nothing
-// that could be given back, so its requests fail with [ErrProgram].
+// count until they leave by time; that is one line in [ErrorLog]. A policy of a file with count:
+// reported charges nothing that could be given back, so its requests fail with [ErrProgram].
 //
 // Default, also for nil: every request counts.
 func CountOnly(counts func(status int) bool) Option {

@@ -31,17 +31,21 @@ import (
 // Default: no client is exempt.
 func Exempt(client ValueFunc, ranges ...netip.Prefix) Option {
 	if client == nil {
-		panic("weirhttp: Exempt: the function of the client's address is nil; pass that of ClientIP")
+		panic("weirhttp: Exempt: the function of the client's address is nil; " +
+			"pass that of ClientIP")
 	}
 	e := exemption{client: client}
 	for _, r := range ranges {
 		switch {
 		case !r.IsValid():
-			panic("weirhttp: Exempt: a range is the zero or an invalid netip.Prefix; make it with netip.MustParsePrefix")
+			panic("weirhttp: Exempt: a range is the zero or an invalid netip.Prefix; " +
+				"make it with netip.MustParsePrefix")
 		case r.Bits() == 0:
-			panic(fmt.Sprintf("weirhttp: Exempt: %v exempts every client; leave Middleware out, or name ranges", r))
+			panic(fmt.Sprintf("weirhttp: Exempt: %v exempts every client; "+
+				"leave Middleware out, or name ranges", r))
 		case r.Addr().Is6() && !r.Addr().Is4In6() && r.Bits() > clientaddr.Bits:
-			panic(fmt.Sprintf("weirhttp: Exempt: %v is a part of a /%d, and a client has all addresses of its own; exempt %v",
+			panic(fmt.Sprintf("weirhttp: Exempt: %v is a part of a /%d, "+
+				"and a client has all addresses of its own; exempt %v",
 				r, clientaddr.Bits, netip.PrefixFrom(r.Addr(), clientaddr.Bits).Masked()))
 		}
 		e.ranges = e.ranges.With(r)

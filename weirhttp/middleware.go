@@ -1,4 +1,5 @@
-// Package weirhttp applies a weir.Limiter, or a rule of a policy file, to HTTP handlers and clients.
+// Package weirhttp applies a weir.Limiter, or a rule of a policy file, to HTTP handlers and
+// clients.
 //
 //	perIP := weirhttp.Middleware(limiter, weirhttp.By{"ip": weirhttp.ClientIP()})
 //	http.ListenAndServe(addr, perIP(handler))
@@ -68,7 +69,9 @@ func Middleware(d weir.Decider, by By, opts ...Option) func(http.Handler) http.H
 		panic("weirhttp: Middleware: " + problem)
 	}
 	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			m.serve(w, r, next)
+		})
 	}
 }
 
@@ -121,10 +124,13 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 }
 
-// decideRequest attempts the request's units. held is nil if nothing was granted, or nothing is to be
-// settled.
-func (m *middleware) decideRequest(r *http.Request, units int64) (o *Outcome, held *weir.Reservation, err error) {
-	values, err := keyby.Read[*KeyError](&m.keys, func(value ValueFunc) (string, error) { return value(r) })
+// decideRequest attempts the request's units. held is nil if nothing was granted, or nothing is to
+// be settled.
+func (m *middleware) decideRequest(
+	r *http.Request, units int64,
+) (o *Outcome, held *weir.Reservation, err error) {
+	values, err := keyby.Read[*KeyError](&m.keys,
+		func(value ValueFunc) (string, error) { return value(r) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,7 +154,8 @@ func shadowError(o *Outcome) error {
 // passes reports whether a request passes uncounted, although err prevented a decision.
 func (m *middleware) passes(err error) bool {
 	status, _ := answerTo(err)
-	return m.allowWhenDown && status == http.StatusServiceUnavailable && !errors.Is(err, weir.ErrFull)
+	return m.allowWhenDown &&
+		status == http.StatusServiceUnavailable && !errors.Is(err, weir.ErrFull)
 }
 
 // Option sets one property of [Middleware]. A nil Option changes nothing.
@@ -172,10 +179,14 @@ type config struct {
 func newConfig(policy string, opts []Option) config {
 	c := config{errorLog: slog.Default()}
 	option.Apply(&c, opts)
-	c.outages = &outagelog.Log{To: c.errorLog.With("policy", policy), Up: "weirhttp: requests are decided again",
-		Down: "weirhttp: a request could not be decided; such requests are rejected with status 503"}
+	c.outages = &outagelog.Log{
+		To:   c.errorLog.With("policy", policy),
+		Up:   "weirhttp: requests are decided again",
+		Down: "weirhttp: a request could not be decided; such requests are rejected with status 503",
+	}
 	if c.allowWhenDown {
-		c.outages.Down = "weirhttp: a request could not be decided; such requests pass uncounted unless the store is full"
+		c.outages.Down = "weirhttp: a request could not be decided; " +
+			"such requests pass uncounted unless the store is full"
 	}
 	if c.cost == nil {
 		c.cost = func(*http.Request) int64 { return 1 }
@@ -191,7 +202,8 @@ func newConfig(policy string, opts []Option) config {
 			status, detail := answerTo(err)
 			switch status {
 			case http.StatusInternalServerError:
-				log.Error("a request was rejected with status 500: a fault of the program", "policy", policy, "error", err)
+				log.Error("a request was rejected with status 500: a fault of the program",
+					"policy", policy, "error", err)
 			case http.StatusServiceUnavailable:
 				outages.Set(errors.New(answer.Logged(err)))
 			}
@@ -233,8 +245,8 @@ func OnError(h func(http.ResponseWriter, *http.Request, error)) Option {
 
 // ErrorLog sets the logger for faults of the program (ErrProgram) and for outages, unless OnError
 // is set; for requests that AllowWhenDown passes; and for holds that could not be ended
-// (weir.KindConcurrency). An outage has a line at its begin and at its end, all else one per request.
-// slog.New(slog.DiscardHandler) silences it. Default, also for nil: slog.Default().
+// (weir.KindConcurrency). An outage has a line at its begin and at its end, all else one per
+// request. slog.New(slog.DiscardHandler) silences it. Default, also for nil: slog.Default().
 func ErrorLog(log *slog.Logger) Option {
 	return func(c *config) {
 		if log != nil {
@@ -256,11 +268,16 @@ func AllowWhenDown() Option {
 // has the error's own text for a detail. That of another error is not sent: it may hold
 // secrets.
 var errorAnswers = []answer.ForError[int]{
-	answer.For(ErrProgram, http.StatusInternalServerError, "the server has a fault, so the request could not be counted; its log has the cause"),
+	answer.For(ErrProgram, http.StatusInternalServerError,
+		"the server has a fault, so the request could not be counted; its log has the cause"),
 	answer.For(weir.ErrInput, http.StatusBadRequest, ""),
 	answer.For(weir.ErrOverflow, http.StatusBadRequest, ""),
-	answer.For(weir.ErrOutcomeUnknown, http.StatusServiceUnavailable, "the store did not answer, so the request was denied; it may have been counted; try again later"),
-	answer.For(nil, http.StatusServiceUnavailable, "no decision could be made, so the request was denied and not counted; try again later"), // the store's errors
+	answer.For(weir.ErrOutcomeUnknown, http.StatusServiceUnavailable,
+		"the store did not answer, so the request was denied; it may have been counted; "+
+			"try again later"),
+	// The other errors of a store.
+	answer.For(nil, http.StatusServiceUnavailable,
+		"no decision could be made, so the request was denied and not counted; try again later"),
 }
 
 // answerTo returns the status and the detail of the answer to an error.

@@ -24,7 +24,7 @@ type queue struct {
 // line is the waiting requests with one key.
 type line struct {
 	waiting []*waiter   // in their order; the first one makes attempts
-	booked  []*waiter   // in the order of their attempts; their units are granted from their start on
+	booked  []*waiter   // with granted units, in the order of their attempts, until their start
 	next    *denial     // the answer to the first one; nil = it made no attempt
 	pause   time.Time   // the server's pause lasts until then
 	over    *time.Timer // forgets the line at the end of the pause; nil = no pause so far

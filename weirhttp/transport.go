@@ -76,7 +76,9 @@ import (
 // processes whose limiters are on one engine. A request that the server rejects has taken its unit
 // all the same. Requests that need not be answered now belong in a queue, which outlives the
 // process.
-func NewTransport(base http.RoundTripper, limiter weir.Decider, by By, opts ...TransportOption) http.RoundTripper {
+func NewTransport(
+	base http.RoundTripper, limiter weir.Decider, by By, opts ...TransportOption,
+) http.RoundTripper {
 	const caller = "weirhttp: NewTransport"
 	keys := keyby.New(caller, limiter, by, ErrProgram)
 	if rules := limiter.Compiled(); countsDenied(rules) {
@@ -470,7 +472,8 @@ func (p *passage) decide() (denied *denial, err error) {
 	case d.RetryAfter == weir.Never:
 		return nil, &weir.WaitError{Decision: d, Cause: weir.ErrNever, N: 1}
 	}
-	wait := max(d.RetryAfter, time.Millisecond) // a fallback denied with an unknown wait: do not spin
+	// A fallback denies with an unknown wait, 0. The request must not spin.
+	wait := max(d.RetryAfter, time.Millisecond)
 	denied = &denial{decision: d, releases: releases, isFirm: true}
 	if hold := deniedHold(&o); hold != nil {
 		denied.isFirm, denied.isOwn = false, countsByAll(hold, o.Rules)

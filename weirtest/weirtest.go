@@ -102,11 +102,11 @@ func CachesDenials(ttl time.Duration) Option {
 // out the layer live. Default: all calls reach one engine.
 func Separate() Option { return func(c *config) { c.Separate = true } }
 
-// Claims is for an engine that decides only the calls that claims reports, by their Rules, Op,
-// ID, TTL and MaxWait. It must reject all others as bad input ([engine.ErrInput]) and change nothing. Run
-// leaves out vectors with other calls, and layers that need them. Attempts and peeks without
-// an id under rolling limits without a block are claimed by every engine. Default, also for nil:
-// all calls.
+// Claims is for an engine that decides only the calls that claims reports, by their Rules, Op, ID,
+// TTL and MaxWait. It must reject all others as bad input ([engine.ErrInput]) and change nothing.
+// Run leaves out vectors with other calls, and layers that need them. Attempts and peeks without an
+// id under rolling limits without a block are claimed by every engine. Default, also for nil: all
+// calls.
 //
 // An engine without appointments (R18) claims no call with a MaxWait. One without reservations
 // (R19) claims no call with a TTL, no Settle and no Extend. An

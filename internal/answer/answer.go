@@ -24,9 +24,9 @@ type Answer struct {
 	N        int64     // requested units, 0 … weir.MaxUnits
 	Decision weir.Decision
 	States   []weir.LimitState // as Request.States: in the order of the limits, or nil
-	Units    []string          // the word for each limit's units, such as "messages"; "" or missing = no word
+	Units    []string          // the word for each limit's units ("messages"); "" or missing = none
 	Waits    bool              // the request may wait, also for 0: the JSON has its start
-	Blocked  time.Time         // until when a block of a policy file denies the key; zero = none does
+	Blocked  time.Time         // the end of the block that denies the key; zero = none does
 }
 
 // Of returns the answer of an attempt.
@@ -94,8 +94,8 @@ func (a *Answer) WriteMembers(j *JSON, by *Applied) {
 	j.EndArray()
 }
 
-// Start returns the instant at which the use of granted units begins (R18), which a refund names
-// to cancel it. Only a new grant has it: StartAfter of a replay begins now, and At is the instant of
+// Start returns the instant at which the use of granted units begins (R18), which a refund names to
+// cancel it. Only a new grant has it: StartAfter of a replay begins now, and At is the instant of
 // the first answer.
 func Start(d *weir.Decision) (start time.Time, ok bool) {
 	return d.At.Add(d.StartAfter), d.Allowed && !d.Replayed
@@ -143,7 +143,7 @@ type Applied struct {
 	Shadow   bool          // decided and not enforced
 	Would    weir.Decision // with Shadow: the decision
 	Blocked  time.Time     // the end of a block of the key; zero = there is none
-	Warnings []string      // the limits with a warning: the grant brought their use to the share or above
+	Warnings []string      // limits whose use the grant brought to the share of their warning
 }
 
 // WriteMembers writes the members of by; none for the zero Applied.
@@ -209,7 +209,8 @@ func IsBadInput(err error) bool {
 // personal data. The error itself may name a key, for the caller that sent it.
 func Logged(err error) string {
 	if errors.Is(err, weir.ErrUnreadable) {
-		return weir.ErrUnreadable.Error() + ", which is not named here; weir check with the same --store and that key tells what it holds"
+		return weir.ErrUnreadable.Error() + ", which is not named here; " +
+			"weir check with the same --store and that key tells what it holds"
 	}
 	return err.Error()
 }

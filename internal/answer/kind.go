@@ -102,13 +102,15 @@ func (a *Answer) appendFill(b []byte, i int) []byte {
 		size += " " + word
 	}
 	if s.Remaining > 0 {
-		return a.appendKey(fmt.Appendf(b, "%d of %s left in the bucket", s.Remaining, size), i, shared)
+		return a.appendKey(fmt.Appendf(b,
+			"%d of %s left in the bucket", s.Remaining, size), i, shared)
 	}
 	if s.Remaining < 0 {
 		b = append(strconv.AppendInt(b, -s.Remaining, 10), " below "...)
 	}
 	b = a.appendKey(append(b, "empty"...), i, shared)
-	return append(append(append(b, ": "...), Refill(&a.Compiled.Limits[i])...), ", capacity "+size...)
+	return append(append(append(b, ": "...), Refill(&a.Compiled.Limits[i])...),
+		", capacity "+size...)
 }
 
 // Refill describes the rate of a bucket, without rounding: "one unit flows in every 100ms",
@@ -117,7 +119,8 @@ func Refill(l *engine.Limit) string {
 	if l.Refill.Rest == 0 {
 		return "one unit flows in every " + Exactly(time.Duration(l.Refill.Micros)*time.Microsecond)
 	}
-	return fmt.Sprintf("%d units flow in every %s", l.Max, Span(time.Duration(l.Window)*time.Microsecond))
+	return fmt.Sprintf("%d units flow in every %s",
+		l.Max, Span(time.Duration(l.Window)*time.Microsecond))
 }
 
 // roomAgain returns the words before the wait of a limit without room.
@@ -179,7 +182,8 @@ func (a *Answer) appendNever(b []byte, i int) []byte {
 	if l.Kind == weir.KindBucket {
 		return fmt.Appendf(b, ", but limit %q is a bucket of %d; ask for less", s.Name, s.Burst)
 	}
-	return fmt.Appendf(b, ", but limit %q never allows more than %d %s; ask for less", s.Name, s.Max, extent(l, s))
+	return fmt.Appendf(b, ", but limit %q never allows more than %d %s; ask for less",
+		s.Name, s.Max, extent(l, s))
 }
 
 // appendUsed appends "10 of 10 messages used in the last 30m for category=errors", or the
@@ -283,11 +287,15 @@ func Worst(l *engine.Limit) int64 {
 func WorstCase(l *engine.Limit, length string) string {
 	switch {
 	case l.Kind == weir.KindBucket:
-		return fmt.Sprintf("at most %d at once, and in any %s at most %d", l.Capacity, Span(time.Duration(l.Window)*time.Microsecond), Worst(l))
+		return fmt.Sprintf("at most %d at once, and in any %s at most %d",
+			l.Capacity, Span(time.Duration(l.Window)*time.Microsecond), Worst(l))
 	case l.Kind == weir.KindConcurrency:
-		return fmt.Sprintf("at most %d held at any instant; a hold ends with its settlement, at the latest after %s; those of plain attempts, such as Envoy's, only after %s", l.Max, length, length)
+		return fmt.Sprintf("at most %d held at any instant; "+
+			"a hold ends with its settlement, at the latest after %s; "+
+			"those of plain attempts, such as Envoy's, only after %s", l.Max, length, length)
 	case l.Period != nil:
-		return fmt.Sprintf("at most %d in each %v, and up to %d in its length across an edge", l.Max, l.Period.Period, Worst(l))
+		return fmt.Sprintf("at most %d in each %v, and up to %d in its length across an edge",
+			l.Max, l.Period.Period, Worst(l))
 	case l.Kind != weir.KindRolling:
 		return fmt.Sprintf("at most %d in any %s, across the edge of two windows", Worst(l), length)
 	}

@@ -27,7 +27,7 @@ func (a *Answer) appendWhy(b []byte, by *Applied) []byte {
 	switch {
 	case i < 0:
 		b = a.appendUnknown(b)
-	case !a.Decision.Allowed && a.Decision.Limit == "": // denied by the checks decided together with it
+	case !a.Decision.Allowed && a.Decision.Limit == "": // other checks of the request denied
 		b = a.appendOthers(b)
 	case a.Op == engine.Record && a.N > 0: // a record of 0 units is a peek (R4)
 		b = a.appendUnits(append(b, "recorded "...), i, a.taken(i))
@@ -164,7 +164,8 @@ func (a *Answer) appendTooClose(b []byte, i int) []byte {
 		b = a.appendKey(fmt.Appendf(b, "the last grant begins in %s and grants must be %s apart",
 			Wait(-ago), Exactly(s.MinInterval)), i, byAll)
 	case a.Compiled.Mode == weir.CountDenied:
-		b = a.appendKey(fmt.Appendf(b, "attempts must be %s apart", Exactly(s.MinInterval)), i, byAll)
+		b = a.appendKey(fmt.Appendf(b,
+			"attempts must be %s apart", Exactly(s.MinInterval)), i, byAll)
 		b = append(b, ", and a denied one counts too"...)
 	default:
 		b = a.appendKey(fmt.Appendf(b, "the last grant was %s ago and grants must be %s apart",
@@ -242,7 +243,8 @@ func (a *Answer) appendWhen(b []byte, i int, what string) []byte {
 	if s.Remaining <= 0 {
 		wait = s.NextAfter // far above Max, only the wait until the first unit leaves
 	}
-	return a.appendWait(fmt.Appendf(b, "; all %d never fit at once, some may in ", a.N), i, max(s.MinIntervalAfter, wait))
+	return a.appendWait(fmt.Appendf(b, "; all %d never fit at once, some may in ", a.N),
+		i, max(s.MinIntervalAfter, wait))
 }
 
 // byAll are the words for a history that all callers share.

@@ -14,8 +14,10 @@ import (
 const Bits = 64
 
 var (
-	nat64      = netip.MustParsePrefix("64:ff9b::/96")   // RFC 6052: an IPv4 address in the last 32 bits
-	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215: an IPv4 address, at a place that the operator chooses
+	// nat64 has an IPv4 address in the last 32 bits (RFC 6052).
+	nat64 = netip.MustParsePrefix("64:ff9b::/96")
+	// nat64Local has an IPv4 address at a place that the operator chooses (RFC 8215).
+	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")
 )
 
 // Prefix returns the addresses that are counted together with a: an IPv4 address alone,
@@ -148,7 +150,8 @@ func Wide(r netip.Prefix) string {
 	if n.Bits() >= least {
 		return ""
 	}
-	return fmt.Sprintf("is wider than /%d, so %s addresses could name any client", least, share(n.Bits()))
+	return fmt.Sprintf("is wider than /%d, so %s addresses could name any client",
+		least, share(n.Bits()))
 }
 
 // share returns the share of all addresses in a range of some bits.

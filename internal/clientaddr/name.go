@@ -25,8 +25,11 @@ func IsName(name string) (is bool) {
 // Words in the names of keys with addresses. Not each word that ends with ip is one of them:
 // vip, zip and membership are none.
 var (
-	addressWords   = []string{"ip", "ipv4", "ipv6", "addr", "address", "ipaddr", "ipaddress"}
-	clientWords    = []string{"client", "remote", "peer", "user", "source", "src", "real", "origin", "host", "caller", "visitor"}
+	addressWords = []string{"ip", "ipv4", "ipv6", "addr", "address", "ipaddr", "ipaddress"}
+	clientWords  = []string{
+		"client", "remote", "peer", "user", "source", "src", "real", "origin", "host", "caller",
+		"visitor",
+	}
 	otherAddresses = []string{"email", "mail", "mac", "wallet"}
 )
 

@@ -3,7 +3,6 @@ package clientaddr
 import (
 	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 )
 
@@ -46,7 +45,8 @@ func Kind(value string) (kind, next string) {
 	case trimmed != value && (isAddress(trimmed) || notNetwork == nil):
 		return " because of the space around it", "send it without space"
 	case isAddress(withoutZeros(value)):
-		return " because of leading zeros, which some programs read as octal", "send it without them"
+		return " because of leading zeros, which some programs read as octal",
+			"send it without them"
 	case IsSocket(value):
 		return " but a Unix socket", "send the address of the client that the proxy passes on"
 	}
@@ -71,7 +71,8 @@ func IsSocket(text string) bool { return strings.HasPrefix(text, "unix:") }
 func withoutZeros(text string) string {
 	parts := strings.Split(text, ".")
 	for i, part := range parts {
-		if trimmed := strings.TrimLeft(part, "0"); trimmed != "" && trimmed[0] >= '1' && trimmed[0] <= '9' {
+		if trimmed := strings.TrimLeft(part, "0"); trimmed != "" &&
+			trimmed[0] >= '1' && trimmed[0] <= '9' {
 			parts[i] = trimmed
 		} else if trimmed == "" && part != "" {
 			parts[i] = "0"
@@ -149,7 +150,10 @@ func ParseRange(text string, bits int) (Range, *RangeError) {
 	}
 	n, err := netip.ParsePrefix(text)
 	if err != nil {
-		return Range{}, &RangeError{"is not a network", "write one such as 10.0.0.0/8 or 2001:db8::/32"}
+		return Range{}, &RangeError{
+			"is not a network",
+			"write one such as 10.0.0.0/8 or 2001:db8::/32",
+		}
 	}
 	if n != n.Masked() {
 		return Range{}, &RangeError{"has bits beyond its prefix",
@@ -159,8 +163,10 @@ func ParseRange(text string, bits int) (Range, *RangeError) {
 	most := unitBits(n, bits)
 	if n.Bits() > most {
 		unit, _ := n.Addr().Prefix(most)
-		return Range{}, &RangeError{"is a part of " + unit.String() + ", which is counted as one client",
-			"write " + unit.String() + ", or count by longer prefixes: address/" + strconv.Itoa(n.Bits())}
+		return Range{}, &RangeError{
+			fmt.Sprintf("is a part of %v, which is counted as one client", unit),
+			fmt.Sprintf("write %v, or count by longer prefixes: address/%d", unit, n.Bits()),
+		}
 	}
 	return Range{n, n.Bits() == most}, nil
 }

@@ -71,8 +71,10 @@ func FormNotes(p *policy.Definition) (notes []string) {
 			if _, has := p.Addresses[d.Name]; has || !clientaddr.IsNetwork(d.Value) {
 				continue
 			}
-			notes = append(notes, fmt.Sprintf("line %d: the override of %s for %s: %s matches that very text only; "+
-				"for the addresses of the network add keys: {%[3]s: address}", o.Line, p.Name, d.Name, shorten.Quoted(d.Value)))
+			note := fmt.Sprintf("line %d: the override of %s for %s: %s matches that very text only; "+
+				"for the addresses of the network add keys: {%[3]s: address}",
+				o.Line, p.Name, d.Name, shorten.Quoted(d.Value))
+			notes = append(notes, note)
 		}
 	}
 	return notes

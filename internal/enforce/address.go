@@ -12,13 +12,18 @@ import (
 // Definition that policy.Parse never makes and a program may.
 func (r *Rule) setAddresses() error {
 	fail := func(format string, args ...any) error {
-		return &weir.PolicyError{Policy: r.Name, Field: "Addresses", Problem: fmt.Sprintf(format, args...)}
+		return &weir.PolicyError{
+			Policy:  r.Name,
+			Field:   "Addresses",
+			Problem: fmt.Sprintf(format, args...),
+		}
 	}
 	for name, bits := range r.Addresses {
 		i := slices.Index(r.Compiled.Dimensions, name)
 		switch {
 		case i < 0:
-			return fail("the policy does not count by %q; it counts by %q", name, r.Compiled.Dimensions)
+			return fail("the policy does not count by %q; it counts by %q",
+				name, r.Compiled.Dimensions)
 		case name == r.PlanBy:
 			return fail("PlanBy is %q, and no plan has the name of an address; use Overrides", name)
 		case bits < clientaddr.MinBits || bits > clientaddr.MaxBits:
@@ -74,7 +79,8 @@ func (r *Rule) Unify(dimension int, value string) (string, error) {
 	form, ok := clientaddr.Canonical(value, bits)
 	if !ok {
 		kind, next := clientaddr.Kind(value)
-		problem := fmt.Sprintf("the value of %q is not an address%s, and policy %q counts by addresses; %s",
+		problem := fmt.Sprintf("the value of %q is not an address%s, "+
+			"and policy %q counts by addresses; %s",
 			r.Compiled.Dimensions[dimension], kind, r.Name, next)
 		return "", AddressError{&weir.InputError{Field: "key", Problem: problem}}
 	}

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -33,7 +33,7 @@ func (p Pairs) Add(name, value string) (with Pairs, problem string) {
 		return p, "the dimension " + answer.Shown(name) + " is given twice; give it once"
 	}
 	if len(p) == weir.MaxDimensions {
-		return p, "more than " + strconv.Itoa(weir.MaxDimensions) + " dimensions; no policy has so many"
+		return p, fmt.Sprintf("more than %d dimensions; no policy has so many", weir.MaxDimensions)
 	}
 	return append(p, Pair{Name: name, Value: value}), ""
 }
@@ -45,17 +45,20 @@ type Request struct {
 	N      int64             // units; for a settlement those that were used, or engine.AllUnits
 	At     time.Time         // as weir.Request.At; zero = now
 	States []weir.LimitState // nil, or one for each limit of the policy, which the engine fills
-	ID     string            // the idempotency key, as weir.Request.ID, or the reservation to settle or extend
+	ID     string            // as weir.Request.ID, or the reservation to settle or extend
 	From   time.Time         // for a refund: the instant of the grant
 	Limit  string            // for a count: the limit
 	Last   time.Duration     // for a count: the span
-	Limits []string          // for a reset or a block: the limits; none = those that count by every dimension
 	For    time.Duration     // for a block: its time from now on; 0 ends blocks
-	Before int64             // for an extension by units: those of the reservation before, or engine.Unknown
+	Before int64             // for an extension by units: those before it, or engine.Unknown
 	Via    any               // how the call came in; only the Handle uses it
 
-	// Reserve makes the granted units of an attempt those of a reservation that lives for TTL. Without
-	// an ID it gets a random one. In Decide a TTL of 0 stands for the longest window.
+	// Limits are, for a reset or a block, the limits. None stands for those that count by every
+	// dimension.
+	Limits []string
+
+	// Reserve makes the granted units of an attempt those of a reservation that lives for TTL.
+	// Without an ID it gets a random one. In Decide a TTL of 0 stands for the longest window.
 	Reserve bool
 	TTL     time.Duration
 
@@ -87,9 +90,12 @@ type Outcome struct {
 
 	// Reserved is the reservation after an attempt with Reserve, a settlement or an extension; the
 	// zero one if there is none.
-	Reserved    engine.Reservation
-	ReservedID  string            // its id, after an attempt that was granted
-	Reservation *weir.Reservation // the same for an attempt now by Decide; nil if nothing was granted
+	Reserved   engine.Reservation
+	ReservedID string // its id, after an attempt that was granted
+
+	// Reservation is the handle of Reserved after an attempt now by Decide, or nil if nothing was
+	// granted.
+	Reservation *weir.Reservation
 }
 
 // Handle receives the calls of one policy. It is safe for concurrent use.
@@ -126,7 +132,8 @@ func (r *Rule) target(values []Pair, asWritten bool) (Target, error) {
 		}
 	}
 	t, expected := Target{}, len(ordered)
-	if i := slices.IndexFunc(values, func(v Pair) bool { return v.Name == r.PlanBy }); i >= 0 && r.PlanBy != "" {
+	if i := slices.IndexFunc(values, func(v Pair) bool { return v.Name == r.PlanBy }); i >= 0 &&
+		r.PlanBy != "" {
 		if len(values[i].Value) > weir.MaxValueBytes {
 			return Target{}, r.keyError(values)
 		}
@@ -176,7 +183,8 @@ func (r *Rule) resetTarget(values []Pair, limits []string, asWritten bool) (Targ
 	for _, name := range rules.Dimensions {
 		i := slices.IndexFunc(values, func(v Pair) bool { return v.Name == name })
 		if i < 0 {
-			return Target{}, engine.Input("key", "the limits %q need a value for %q", rules.LimitNames(), name)
+			return Target{}, engine.Input("key",
+				"the limits %q need a value for %q", rules.LimitNames(), name)
 		}
 		value, err := r.Unify(slices.Index(r.Compiled.Dimensions, name), values[i].Value)
 		if err != nil && !asWritten {
@@ -194,18 +202,21 @@ func (r *Rule) hintReset(err error, values []Pair) error {
 		return slices.ContainsFunc(values, func(v Pair) bool { return v.Name == dimension })
 	}
 	wrong, ok := errors.AsType[*weir.InputError](err)
-	if !ok || !slices.ContainsFunc(r.Compiled.Dimensions, func(d string) bool { return !given(d) }) {
+	if !ok || !slices.ContainsFunc(r.Compiled.Dimensions,
+		func(d string) bool { return !given(d) }) {
 		return err
 	}
 	hint := misuse.ResetHint(r.Compiled, func(l *engine.Limit) bool {
-		return !slices.ContainsFunc(l.By, func(d int) bool { return !given(r.Compiled.Dimensions[d]) })
+		return !slices.ContainsFunc(l.By,
+			func(d int) bool { return !given(r.Compiled.Dimensions[d]) })
 	})
 	return engine.Input(wrong.Field, "%s%s", wrong.Problem, hint)
 }
 
 // OtherLimits returns the names of the limits that are not among names.
 func (r *Rule) OtherLimits(names []string) []string {
-	return slices.DeleteFunc(r.Compiled.LimitNames(), func(name string) bool { return slices.Contains(names, name) })
+	return slices.DeleteFunc(r.Compiled.LimitNames(),
+		func(name string) bool { return slices.Contains(names, name) })
 }
 
 // ResetRules returns the rules that a reset concerns. Its key has their dimensions.
@@ -232,7 +243,8 @@ func (r *Rule) CheckNames(names []string) error {
 	wrong, isInput := errors.AsType[*weir.InputError](err)
 	switch {
 	case isInput && r.PlanBy != "" && r.planAt < 0:
-		return engine.Input("key", "%s, and perhaps %q, which selects a plan", wrong.Problem, r.PlanBy)
+		return engine.Input("key",
+			"%s, and perhaps %q, which selects a plan", wrong.Problem, r.PlanBy)
 	case err == nil && len(names) != expected+plans:
 		return engine.Input("key", "a name is given twice in %q", names)
 	}
@@ -246,7 +258,8 @@ func (r *Rule) keyError(values []Pair) error {
 		if v.Name != r.PlanBy || r.PlanBy == "" || r.planAt >= 0 {
 			named[v.Name] = v.Value
 		} else if len(v.Value) > weir.MaxValueBytes {
-			return engine.Input("key", "the value of %q is %d bytes long; at most %d are allowed", r.PlanBy, len(v.Value), weir.MaxValueBytes)
+			return engine.Input("key", "the value of %q is %d bytes long; at most %d are allowed",
+				r.PlanBy, len(v.Value), weir.MaxValueBytes)
 		}
 	}
 	_, err := r.Compiled.Key(named)
@@ -303,7 +316,8 @@ func (r *Rule) decide(ctx context.Context, a *Request) (o Outcome, err error) {
 
 // errReported rejects a reservation under a policy that counts reported units.
 func (r *Rule) errReported() error {
-	return engine.Input("request", "policy %q counts reported units, so an attempt takes nothing that could be settled; report the units instead", r.Name)
+	return engine.Input("request", "policy %q counts reported units, "+
+		"so an attempt takes nothing that could be settled; report the units instead", r.Name)
 }
 
 // checkWait returns the error of a request that cannot wait (R18). It checks those too whose
@@ -315,7 +329,8 @@ func (r *Rule) checkWait(a *Request) error {
 	case a.Op != engine.Attempt:
 		return engine.Input("wait", "MaxWait is for attempts; leave it out of other operations")
 	case r.Reported:
-		return engine.Input("wait", "policy %q counts reported units, so an attempt takes nothing for which it could wait; leave MaxWait out", r.Name)
+		return engine.Input("wait", "policy %q counts reported units, "+
+			"so an attempt takes nothing for which it could wait; leave MaxWait out", r.Name)
 	}
 	c := weir.Call{
 		Limiter: r.byPlan[0].Limiter, // plans and overrides change neither the mode nor a kind
@@ -330,7 +345,8 @@ func (r *Rule) checkWait(a *Request) error {
 func (r *Rule) changeKey(ctx context.Context, a *Request) (o Outcome, err error) {
 	o.variation = r.byPlan[0]
 	if a.For < 0 || a.For > weir.MaxWindow {
-		return o, engine.Input("span", "%v; a block lasts up to %v, and 0 ends it", a.For, weir.MaxWindow)
+		return o, engine.Input("span",
+			"%v; a block lasts up to %v, and 0 ends it", a.For, weir.MaxWindow)
 	}
 	rules, err := r.Compiled.Resets(a.Limits)
 	if err != nil {
@@ -479,7 +495,9 @@ func (o *Outcome) shadow(a *Request, err error) error {
 }
 
 // decideLimits makes the call of the limiter for a, without a shadow.
-func (r *Rule) decideLimits(ctx context.Context, o *Outcome, a *Request, c *weir.Call) (d weir.Decision, err error) {
+func (r *Rule) decideLimits(
+	ctx context.Context, o *Outcome, a *Request, c *weir.Call,
+) (d weir.Decision, err error) {
 	switch {
 	case a.Reserve && a.N > 0: // a reservation of 0 units is a peek (R4)
 		return r.reserve(ctx, o, a, c)

@@ -143,7 +143,8 @@ func (r *Rule) Network(dimension int, form string) (longest netip.Prefix) {
 	}
 	client := clientaddr.Known(form).Addr()
 	for _, n := range r.networks {
-		if n.dimension == dimension && n.prefix.Contains(client) && n.prefix.Bits() > longest.Bits() {
+		if n.dimension == dimension &&
+			n.prefix.Contains(client) && n.prefix.Bits() > longest.Bits() {
 			longest = n.prefix
 		}
 	}
@@ -158,7 +159,8 @@ func (r *Rule) overrideOf(key *weir.Key, at time.Time) int {
 	for i := range r.overrides {
 		x := &r.overrides[i]
 		if x.network < 0 {
-			first = r.firstOf(x.byValues[string(x.append(space[:0], key, netip.Prefix{}))], first, at)
+			first = r.firstOf(x.byValues[string(x.append(space[:0], key, netip.Prefix{}))],
+				first, at)
 			continue
 		}
 		client := clientaddr.Known(key.Value(x.network))
@@ -184,7 +186,8 @@ func (r *Rule) firstOf(ranks []int, before int, at time.Time) int {
 		if rank >= before {
 			break
 		}
-		if end := r.Definition.Overrides[r.byRank[rank]].Until; end.IsZero() || instant(at).Before(end) {
+		if end := r.Definition.Overrides[r.byRank[rank]].Until; end.IsZero() ||
+			instant(at).Before(end) {
 			return rank
 		}
 	}

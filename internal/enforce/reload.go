@@ -47,7 +47,12 @@ func countErrors(err error) (n int) {
 func ReadFile(path string) ([]byte, error) {
 	src, failed := policyfile.Read(path)
 	if failed != nil {
-		return nil, &policy.Error{File: failed.File, Problem: failed.Problem, Next: failed.Next, Err: failed.Err}
+		return nil, &policy.Error{
+			File:    failed.File,
+			Problem: failed.Problem,
+			Next:    failed.Next,
+			Err:     failed.Err,
+		}
 	}
 	return src, nil
 }

@@ -13,21 +13,28 @@ import (
 
 // reserve decides an attempt that opens a reservation (R19). At an instant, as of a replay, it has
 // no handle.
-func (r *Rule) reserve(ctx context.Context, o *Outcome, a *Request, c *weir.Call) (d weir.Decision, err error) {
+func (r *Rule) reserve(
+	ctx context.Context, o *Outcome, a *Request, c *weir.Call,
+) (d weir.Decision, err error) {
 	if a.At.IsZero() {
 		q := c.Request
 		q.TTL = a.TTL
 		o.Reservation, d, err = c.Limiter.Reserve(ctx, c.Key, q)
 		if x := o.Reservation; x != nil {
 			o.ReservedID = x.ID()
-			o.Reserved = engine.Reservation{Units: x.Units(), ExpiresAt: x.ExpiresAt().UnixMicro(), HeldUntil: micros(x.HeldUntil())}
+			o.Reserved = engine.Reservation{
+				Units:     x.Units(),
+				ExpiresAt: x.ExpiresAt().UnixMicro(),
+				HeldUntil: micros(x.HeldUntil()),
+			}
 		}
 		return d, err
 	}
 	if err := c.Check(); err != nil {
 		return d, err
 	}
-	var opened engine.Reservation // not that of the outcome, which would then be allocated for every decision
+	// With that of the outcome in its place, every decision would allocate its outcome.
+	var opened engine.Reservation
 	made := r.engineCall(a, c, &opened)
 	d, err = r.call(ctx, a, &made)
 	o.setReserved(&made, &opened)

@@ -49,7 +49,7 @@ type Version struct {
 	Generation int64     // 1 for the first version, one more for each reload
 	Since      time.Time // in force from then on
 	File       *policy.File
-	Source     []byte  // the content of the file that was read last, if the caller of Reload has set it
+	Source     []byte  // the content of the file, if the caller of Reload has set it
 	Rules      []*Rule // in the order of the file
 	Limits     int     // the limits of all policies together
 
@@ -64,21 +64,30 @@ type Version struct {
 func (s *Set) Reload(f *policy.File, accept func(next, now *Version) error) error {
 	switch {
 	case f == nil:
-		return engine.Input("request", "the Set got no file; parse one with policy.Parse or policy.Load")
+		return engine.Input("request",
+			"the Set got no file; parse one with policy.Parse or policy.Load")
 	case isnil.Is(s.Engine):
-		return engine.Input("request", "the Set has no engine; pass weir.NewMemory() or an opened store")
+		return engine.Input("request",
+			"the Set has no engine; pass weir.NewMemory() or an opened store")
 	}
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	now := s.Version()
-	next := &Version{Generation: now.Generation + 1, Since: time.Now(), File: f, Source: now.Source, byName: make(map[string]*Rule, len(f.Policies))}
+	next := &Version{
+		Generation: now.Generation + 1,
+		Since:      time.Now(),
+		File:       f,
+		Source:     now.Source,
+		byName:     make(map[string]*Rule, len(f.Policies)),
+	}
 	for _, p := range f.Policies {
 		r, err := NewRule(p, s.Engine)
 		if err != nil {
 			return err
 		}
 		if next.byName[p.Name] != nil {
-			return engine.Input("request", "the policy %q is there twice; give each policy a name of its own", p.Name)
+			return engine.Input("request",
+				"the policy %q is there twice; give each policy a name of its own", p.Name)
 		}
 		next.byName[p.Name] = r
 		next.Rules, next.Limits = append(next.Rules, r), next.Limits+len(p.Limits)
@@ -100,7 +109,8 @@ func (s *Set) Version() *Version {
 	return &Version{}
 }
 
-var errZeroSet = errors.New("enforce: the zero Set has no policies; make one with enforce.Open or enforce.New")
+var errZeroSet = errors.New("enforce: the zero Set has no policies; " +
+	"make one with enforce.Open or enforce.New")
 
 // Rule returns the policy of that name. The error wraps [ErrNoPolicy] and suggests the
 // nearest name.
@@ -132,7 +142,7 @@ type Rule struct {
 	engine    engine.Engine
 	planAt    int            // the index of plan-by among the dimensions; -1 if it is none of them
 	plans     map[string]int // from the name of a plan to its number, from 1
-	addresses []int          // by dimension: its length in Definition.Addresses, or 0; nil without any
+	addresses []int          // by dimension its bits in Definition.Addresses, or 0; nil without any
 	overrides []overrideIndex
 	networks  []networkOf // that overrides name
 	byRank    []int       // the overrides in their precedence
@@ -161,7 +171,12 @@ func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
 	if p == nil {
 		return nil, &weir.PolicyError{Field: "Definition", Problem: "nil; leave it out of the File"}
 	}
-	r := &Rule{Definition: p, engine: e, plans: make(map[string]int, len(p.Plans)), pairs: map[planAndOverride]*variation{}}
+	r := &Rule{
+		Definition: p,
+		engine:     e,
+		plans:      make(map[string]int, len(p.Plans)),
+		pairs:      map[planAndOverride]*variation{},
+	}
 	base, err := r.compile(0, nil)
 	if err != nil {
 		return nil, err
@@ -205,12 +220,14 @@ func (r *Rule) HasBlocks() bool {
 func checkParts(p *policy.Definition, dimensions []string) error {
 	var err error
 	fail := func(field, format string, args ...any) {
-		err = cmp.Or[error](err, &weir.PolicyError{Policy: p.Name, Field: field, Problem: fmt.Sprintf(format, args...)})
+		err = cmp.Or[error](err,
+			&weir.PolicyError{Policy: p.Name, Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
 	changes := func(field string, name any, all []policy.Change) {
 		for _, c := range all {
 			if c.Limit < 0 || c.Limit >= len(p.Limits) {
-				fail(field, "%#v changes limit %d; the policy has %d, and the first is 0", name, c.Limit, len(p.Limits))
+				fail(field, "%#v changes limit %d; the policy has %d, and the first is 0",
+					name, c.Limit, len(p.Limits))
 			}
 		}
 	}
@@ -219,15 +236,18 @@ func checkParts(p *policy.Definition, dimensions []string) error {
 	}
 	for i, o := range p.Overrides {
 		changes("Overrides", i, o.Changes)
-		if o.Plan != "" && !slices.ContainsFunc(p.Plans, func(plan policy.Plan) bool { return plan.Name == o.Plan }) {
-			fail("Overrides", "%d names the plan %q, which is not there; leave it out, or add it to Plans", i, o.Plan)
+		if o.Plan != "" && !slices.ContainsFunc(p.Plans,
+			func(plan policy.Plan) bool { return plan.Name == o.Plan }) {
+			fail("Overrides", "%d names the plan %q, "+
+				"which is not there; leave it out, or add it to Plans", i, o.Plan)
 		}
 		for _, d := range o.For {
 			if !slices.Contains(dimensions, d.Name) {
 				fail("Overrides", "%d is for %q; the policy counts by %q", i, d.Name, dimensions)
 			}
 			if d.Value == "" {
-				fail("Overrides", "%d is for an empty %q, which no key has; name a value", i, d.Name)
+				fail("Overrides",
+					"%d is for an empty %q, which no key has; name a value", i, d.Name)
 			}
 		}
 	}
@@ -255,7 +275,12 @@ func (r *Rule) compile(number int, override *policy.Override) (*variation, error
 		changes = append(changes, override.Changes)
 	}
 	v.Definition = r.With(changes...)
-	limits := weir.Policy{Name: v.Name, Mode: v.Mode, Limits: v.Limits, Dimensions: v.Definition.Dimensions()}
+	limits := weir.Policy{
+		Name:       v.Name,
+		Mode:       v.Mode,
+		Limits:     v.Limits,
+		Dimensions: v.Definition.Dimensions(),
+	}
 	var err error
 	v.Limiter, err = weir.New(limits, weir.WithEngine(r.engine), weir.WithOutage(r.WhenStoreIsDown))
 	return v, err

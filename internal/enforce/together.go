@@ -129,7 +129,9 @@ func decideTogether(ctx context.Context, items []Item) error {
 		whole = t.calls[i].Decision
 		it.Outcome.Decision = whole
 		it.Outcome.noteBlock()
-		it.Rule.warn(&it.Outcome, &t.calls[i], func(l *engine.Limit) int64 { return t.units(it, l) })
+		it.Rule.warn(&it.Outcome, &t.calls[i], func(l *engine.Limit) int64 {
+			return t.units(it, l)
+		})
 	}
 	for i := range items {
 		if it := &items[i]; it.Rule.Shadow {
@@ -159,17 +161,30 @@ func (t *together) prepare() error {
 		if err := c.Check(); err != nil {
 			return &engine.CallError{Call: i, Err: err}
 		}
-		switch {
-		case it.MaxWait != 0:
-			return &engine.CallError{Call: i, Err: engine.Input("wait", "calls that are decided together cannot wait; leave MaxWait out, or decide the call by itself")}
-		case it.Reserve:
-			return &engine.CallError{Call: i, Err: engine.Input("request", "policy %q: units are not reserved together with others; reserve them by themselves", r.Name)}
-		case r.Shadow:
+		if err := it.checkTogether(); err != nil {
+			return &engine.CallError{Call: i, Err: err}
+		}
+		if r.Shadow {
 			continue
-		case r.Reported && it.N > 0:
-			return &engine.CallError{Call: i, Err: engine.Input("request", "policy %q counts reported units, so an attempt charges nothing; decide it by itself", r.Name)}
 		}
 		t.calls, t.at = append(t.calls, c), append(t.at, i)
+	}
+	return nil
+}
+
+// checkTogether returns the reason why the item cannot be decided with others.
+func (it *Item) checkTogether() error {
+	r := it.Rule
+	switch {
+	case it.MaxWait != 0:
+		return engine.Input("wait", "calls that are decided together cannot wait; "+
+			"leave MaxWait out, or decide the call by itself")
+	case it.Reserve:
+		return engine.Input("request", "policy %q: "+
+			"units are not reserved together with others; reserve them by themselves", r.Name)
+	case r.Reported && !r.Shadow && it.N > 0:
+		return engine.Input("request", "policy %q counts reported units, "+
+			"so an attempt charges nothing; decide it by itself", r.Name)
 	}
 	return nil
 }
@@ -205,5 +220,7 @@ func (it *Item) decideShadow(ctx context.Context, whole *weir.Decision) {
 	peek.Op = engine.Peek
 	it.Outcome, it.Err = it.Rule.decide(ctx, &peek)
 	d := &it.Outcome.Decision
-	d.Allowed, d.Granted, d.RetryAfter = false, 0, whole.RetryAfter
+	d.Allowed = false
+	d.Granted = 0
+	d.RetryAfter = whole.RetryAfter
 }

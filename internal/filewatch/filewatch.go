@@ -23,7 +23,7 @@ import (
 const (
 	interval = time.Second            // between two reads
 	settle   = 100 * time.Millisecond // for which content must stay to count
-	share    = 50                     // the time between two reads is at least so many times that of the last one
+	share    = 50                     // least time between two reads, in durations of the last one
 )
 
 // content is the result of a read.
@@ -98,7 +98,8 @@ func (w *Watcher) poll(before *content) (pending *content, wait time.Duration) {
 // error and is not read: reading it may never end. A missing file is left to read.
 func ReadEnding(path string, read func(path string) ([]byte, error)) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is a pipe, a device or a socket, which may never end; put a regular file in its place", path)
+		return nil, fmt.Errorf("%s is a pipe, "+
+			"a device or a socket, which may never end; put a regular file in its place", path)
 	}
 	return read(path)
 }

@@ -34,7 +34,8 @@ type Keys[F any] struct {
 // "weirhttp: Middleware". Each later error that is a fault of the program wraps fault.
 func New[F any](caller string, d weir.Decider, by map[string]F, fault error) Keys[F] {
 	if isnil.Is(d) {
-		panic(caller + " got a nil limiter; check the error of weir.New, or pass the rule of an enforce.Set")
+		panic(caller + " got a nil limiter; " +
+			"check the error of weir.New, or pass the rule of an enforce.Set")
 	}
 	k := Keys[F]{decider: d, fault: fault, names: slices.Sorted(maps.Keys(by))}
 	if err := d.CheckNames(k.names); err != nil {
@@ -90,8 +91,8 @@ func (k *Keys[F]) Text(values map[string]string) string {
 }
 
 // Attempt attempts the units of a request r, which has N and perhaps a MaxWait. held is nil unless
-// reserves is true or a concurrency limit holds the units; the caller settles it. It lives as long as
-// its hold or, without a concurrency limit, for at most [lifetime.Longest].
+// reserves is true or a concurrency limit holds the units; the caller settles it. It lives as long
+// as its hold or, without a concurrency limit, for at most [lifetime.Longest].
 //
 // An error that no request can cause is a fault of the program: a reload of the policy file has
 // removed the policy, or its dimensions are no longer those of the functions, or the policy
@@ -117,10 +118,12 @@ func (k *Keys[F]) WaitProblem() string {
 	rules := k.decider.Compiled()
 	switch {
 	case holds(rules):
-		return fmt.Sprintf("policy %q has a concurrency limit, and nobody knows when its units are "+
+		return fmt.Sprintf("policy %q has a concurrency limit, "+
+			"and nobody knows when its units are "+
 			"released; leave MaxWait out, or use a policy without the limit", k.policy)
 	case rules != nil && rules.Mode == weir.CountDenied:
-		return fmt.Sprintf("policy %q counts denied attempts (CountDenied), so none of them can wait; "+
+		return fmt.Sprintf("policy %q counts denied attempts (CountDenied), "+
+			"so none of them can wait; "+
 			"leave MaxWait out, or use another mode", k.policy)
 	}
 	return ""
@@ -138,15 +141,18 @@ func (k *Keys[F]) blame(err error) error {
 	switch problem := k.decider.CheckNames(k.names); {
 	case problem == nil:
 	case k.decider.Compiled() == nil:
-		return k.Fault("%w: put policy %q back into the file, or restart the program without it", problem, k.policy)
+		return k.Fault("%w: put policy %q back into the file, or restart the program without it",
+			problem, k.policy)
 	default:
-		return k.Fault("%w; the program has functions for %q: restart it with functions for the present values, or correct the policy file",
+		return k.Fault("%w; the program has functions for %q: "+
+			"restart it with functions for the present values, or correct the policy file",
 			problem, k.names)
 	}
 	if _, bad := errors.AsType[*weir.PolicyError](err); bad {
 		return k.Fault("%w", err)
 	}
-	if input, bad := errors.AsType[*weir.InputError](err); bad && input.Field != "key" && input.Field != "units" {
+	if input, bad := errors.AsType[*weir.InputError](err); bad &&
+		input.Field != "key" && input.Field != "units" {
 		return k.Fault("%w", err) // a request chooses its key and its units, the program the rest
 	}
 	return err
@@ -173,7 +179,8 @@ func End(ctx context.Context, held *weir.Reservation, log *slog.Logger, owner, p
 		return
 	}
 	if err := held.Done(context.WithoutCancel(ctx)); err != nil {
-		log.Warn("the hold of a "+owner+" could not be ended; it ends by time", "policy", policy, "error", err)
+		log.Warn("the hold of a "+owner+" could not be ended; it ends by time",
+			"policy", policy, "error", err)
 	}
 }
 
@@ -186,7 +193,8 @@ func GiveBack(ctx context.Context, held *weir.Reservation, log *slog.Logger, own
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), backTimeout)
 	defer stop()
 	if err := held.Cancel(ctx); err != nil {
-		log.Warn("the units of a "+owner+" that does not count could not be given back; they leave by time",
+		log.Warn("the units of a "+owner+" that does not count could not be given back; "+
+			"they leave by time",
 			"policy", policy, "error", err)
 	}
 }

@@ -78,8 +78,8 @@ func (s *Shard) removeEmpty(t *Table, slot *Slot, list *ahead) {
 	}
 }
 
-// KeepAhead removes the list of a slot if it has no entries, and reports whether a list is left. The
-// slot and its shard are locked.
+// KeepAhead removes the list of a slot if it has no entries, and reports whether a list is left.
+// The slot and its shard are locked.
 func (s *Shard) KeepAhead(t *Table, slot *Slot) bool {
 	list := s.ahead[slot.identity()]
 	if list == nil {

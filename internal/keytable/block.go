@@ -70,7 +70,8 @@ func (b block) state() *blockState { return (*blockState)(unsafe.Pointer(b.group
 
 // slot is slot i of a group.
 func (b block) slot(group uint32, i int) *Slot {
-	return (*Slot)(unsafe.Add(unsafe.Pointer(b.slots), (uintptr(group)*groupSlots+uintptr(i))*slotBytes))
+	return (*Slot)(unsafe.Add(unsafe.Pointer(b.slots),
+		(uintptr(group)*groupSlots+uintptr(i))*slotBytes))
 }
 
 // home is the group at which the search for a hash begins.
@@ -82,7 +83,10 @@ func (b block) limit() int { return mostOf(b.groups) }
 func mostOf(groups uint32) int { return int(groups) * groupSlots * 7 / 8 }
 
 // bytes is the memory of a block, with its place in the directory.
-func (b block) bytes() int { return int(b.groups)*(8+groupSlots*slotBytes) + 8 + int(unsafe.Sizeof(b)) }
+func (b block) bytes() int {
+	return int(b.groups)*(8+groupSlots*slotBytes) +
+		8 + int(unsafe.Sizeof(b))
+}
 
 // block returns the block of a place.
 func (d *directory) block(place uint32) block {

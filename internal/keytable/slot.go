@@ -122,7 +122,8 @@ func (slot *Slot) Release(k *Key) { storeRelease(&slot.state, k.state) }
 // Lock locks a slot of a locked shard.
 func (slot *Slot) Lock() {
 	for tries := 0; ; tries++ {
-		if state := slot.state.Load(); state&locked == 0 && slot.state.CompareAndSwap(state, state|locked) {
+		state := slot.state.Load()
+		if state&locked == 0 && slot.state.CompareAndSwap(state, state|locked) {
 			return
 		}
 		wait(tries)

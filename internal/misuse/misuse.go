@@ -1,7 +1,7 @@
 // Package misuse has the errors of calls that no engine can decide: on an engine that its
 // constructor did not make, and without a context. All engines return the same ones. It also has
-// the hint of a reset with too few values, the same for limiters and policy files, and the words for
-// a number of units.
+// the hint of a reset with too few values, the same for limiters and policy files, and the words
+// for a number of units.
 package misuse
 
 import (
@@ -12,7 +12,8 @@ import (
 )
 
 // ErrNoContext is the error of a call without a context.
-var ErrNoContext = engine.Input("request", "the context is nil; use context.Background() where no other fits")
+var ErrNoContext = engine.Input("request",
+	"the context is nil; use context.Background() where no other fits")
 
 // Fail fails the calls that have no error yet: with ErrNoContext, or because the engine is zero or
 // nil, where constructor makes one.
@@ -30,7 +31,8 @@ func Error(ctx context.Context, constructor string) error {
 	if ctx == nil {
 		return ErrNoContext
 	}
-	return engine.Input("request", "the zero or nil engine decides nothing; make one with %s", constructor)
+	return engine.Input("request",
+		"the zero or nil engine decides nothing; make one with %s", constructor)
 }
 
 // Units returns a number of units in words: "1 unit", "5 units". A store reports it as a text.

@@ -31,8 +31,12 @@ func Name(word string, candidates []string) string {
 // deletes or replaces a byte, or swaps two neighbours (optimal string alignment). b has at
 // most maxWord bytes.
 func distance(a, b string) int {
-	var rows [3][maxWord + 1]int // not allocated: a file may hold thousands of candidates
-	older, old, row := rows[0][:len(b)+1], rows[1][:len(b)+1], rows[2][:len(b)+1]
+	// The last three rows of the table of prefixes of a and b. They are not allocated, because a
+	// file may hold thousands of candidates.
+	var rows [3][maxWord + 1]int
+	older := rows[0][:len(b)+1]
+	old := rows[1][:len(b)+1]
+	row := rows[2][:len(b)+1]
 	for j := range old {
 		old[j] = j
 	}
@@ -48,7 +52,10 @@ func distance(a, b string) int {
 				row[j] = min(row[j], older[j-2]+1)
 			}
 		}
-		older, old, row = old, row, older
+		reused := older
+		older = old
+		old = row
+		row = reused
 	}
 	return old[len(b)]
 }

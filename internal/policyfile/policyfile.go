@@ -41,5 +41,10 @@ func Read(path string) ([]byte, *Failure) {
 	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
 		next = "name one file in it, such as " + filepath.Join(path, "weir.yaml")
 	}
-	return nil, &Failure{cmp.Or(path, `path ""`), fmt.Sprintf("the file cannot be read: %v", reason), next, err}
+	return nil, &Failure{
+		cmp.Or(path, `path ""`),
+		fmt.Sprintf("the file cannot be read: %v", reason),
+		next,
+		err,
+	}
 }

@@ -24,7 +24,8 @@ func Describe(p *engine.Compiled) string {
 		for i, dim := range shared {
 			names[i] = p.Dimensions[dim]
 		}
-		return fmt.Sprintf("policy %s is spread over the slots of a Cluster by %s", p.Name, strings.Join(names, " and "))
+		return fmt.Sprintf("policy %s is spread over the slots of a Cluster by %s",
+			p.Name, strings.Join(names, " and "))
 	}
 	because := "its limits have no dimension in common"
 	for _, l := range p.Limits {
@@ -33,7 +34,8 @@ func Describe(p *engine.Compiled) string {
 			break
 		}
 	}
-	return fmt.Sprintf("policy %s is pinned to slot %d of a Cluster, and so to one server: %s", p.Name, Of("{"+p.Name+"}"), because)
+	return fmt.Sprintf("policy %s is pinned to slot %d of a Cluster, and so to one server: %s",
+		p.Name, Of("{"+p.Name+"}"), because)
 }
 
 // Of returns the slot of a key in a Redis Cluster: the CRC16 of the text between its

@@ -1,6 +1,6 @@
-// Package rulecache holds the forms that an engine made of rules, for as long as the rules live. Policies
-// are reloaded, and calls that are decided together have rules of their own, so a cache that
-// held its rules would grow without end.
+// Package rulecache holds the forms that an engine made of rules, for as long as the rules live.
+// Policies are reloaded, and calls that are decided together have rules of their own, so a cache
+// that held its rules would grow without end.
 package rulecache
 
 import (

@@ -61,7 +61,11 @@ func read(src []byte, strict bool) (*Document, *Error) {
 		return d, err
 	}
 	if at := directive.FindString(text); at != "" && strict {
-		return d, &Error{utf8.RuneCountInString(at) - 1, "directives are not read", "remove the line"}
+		return d, &Error{
+			utf8.RuneCountInString(at) - 1,
+			"directives are not read",
+			"remove the line",
+		}
 	}
 	var documents []yaml.Node
 	limits := yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(2 * MaxDepth)))
@@ -74,7 +78,11 @@ func read(src []byte, strict bool) (*Document, *Error) {
 	}
 	for i := range documents[1:] {
 		if second := &documents[i+1]; !empty(second) {
-			return d, &Error{d.offset(second.Line, second.Column), "a second document begins here", "write one document to a file"}
+			return d, &Error{
+				d.offset(second.Line, second.Column),
+				"a second document begins here",
+				"write one document to a file",
+			}
 		}
 	}
 	r := reader{document: d, strict: strict, anchors: map[*yaml.Node]*Node{}}
@@ -138,11 +146,23 @@ func checkCharacters(text string) *Error {
 	for i, c := range text {
 		switch {
 		case c == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
-			return &Error{offset, fmt.Sprintf("byte 0x%02x is not UTF-8", text[i]), "save the file as UTF-8"}
+			return &Error{
+				offset,
+				fmt.Sprintf("byte 0x%02x is not UTF-8", text[i]),
+				"save the file as UTF-8",
+			}
 		case c == '\r':
-			return &Error{offset, "a carriage return without a line feed", `end lines with \n or \r\n`}
+			return &Error{
+				offset,
+				"a carriage return without a line feed",
+				`end lines with \n or \r\n`,
+			}
 		case invisible(c):
-			return &Error{offset, fmt.Sprintf("%U is a control character, which an editor does not show", c), "remove it"}
+			return &Error{
+				offset,
+				fmt.Sprintf("%U is a control character, which an editor does not show", c),
+				"remove it",
+			}
 		}
 		offset++
 	}

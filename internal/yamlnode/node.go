@@ -66,8 +66,17 @@ func (n *Node) Len() int {
 }
 
 // types are names for the types that YAML readers give to plain text.
-var types = map[string]string{"!!map": "map", "!!seq": "list", "!!str": "text", "!!int": "integer",
-	"!!float": "number", "!!bool": "boolean", "!!null": "nothing", "!!timestamp": "date", "!!merge": "merge key"}
+var types = map[string]string{
+	"!!map":       "map",
+	"!!seq":       "list",
+	"!!str":       "text",
+	"!!int":       "integer",
+	"!!float":     "number",
+	"!!bool":      "boolean",
+	"!!null":      "nothing",
+	"!!timestamp": "date",
+	"!!merge":     "merge key",
+}
 
 // Type returns the type of the node for YAML readers: "map", "list", "text", "integer",
 // "number", "boolean", "date", "nothing", "merge key", or another tag.
@@ -126,7 +135,13 @@ func (r *reader) fail(offset int, next, problem string, args ...any) {
 
 // node converts a node at a depth, the root at 1.
 func (r *reader) node(from *yaml.Node, depth int) Node {
-	n := Node{Line: min(from.Line, len(r.document.lines)), Offset: r.document.offset(from.Line, from.Column), Text: from.Value, tag: from.ShortTag(), style: from.Style}
+	n := Node{
+		Line:   min(from.Line, len(r.document.lines)),
+		Offset: r.document.offset(from.Line, from.Column),
+		Text:   from.Value,
+		tag:    from.ShortTag(),
+		style:  from.Style,
+	}
 	if r.err != nil {
 		return n
 	}
@@ -138,7 +153,8 @@ func (r *reader) node(from *yaml.Node, depth int) Node {
 		if to := r.anchors[from.Alias]; to != nil {
 			return *to
 		}
-		r.fail(n.Offset, "write the value out", "%s is within the value that it stands for", shorten.Quoted("*"+from.Value))
+		r.fail(n.Offset, "write the value out",
+			"%s is within the value that it stands for", shorten.Quoted("*"+from.Value))
 	case yaml.SequenceNode:
 		n.Kind = List
 		r.children(from, &n, depth)
@@ -181,7 +197,8 @@ func (r *reader) checkFeatures(from *yaml.Node, n *Node) {
 	case from.Anchor != "":
 		r.fail(n.Offset, "write the value out where it is used", "anchors are not read")
 	case from.Style&yaml.TaggedStyle != 0 || from.Tag == "!":
-		r.fail(n.Offset, "remove the tag, or put text that begins with ! in quotes", "tags are not read")
+		r.fail(n.Offset, "remove the tag, or put text that begins with ! in quotes",
+			"tags are not read")
 	}
 }
 
@@ -203,7 +220,8 @@ func (r *reader) checkText(n *Node) {
 		next++
 	}
 	if r.document.at(next) == '-' && isBlank(r.document.at(next+1)) {
-		r.fail(next, "indent the list below a key, or put the text in quotes", "a list item below text")
+		r.fail(next, "indent the list below a key, or put the text in quotes",
+			"a list item below text")
 	}
 }
 
@@ -223,7 +241,8 @@ func (r *reader) checkKey(seen map[string]int, key *Node) {
 	case r.strict && key.Type() == "merge key":
 		r.fail(key.Offset, "write the pairs out", "merge keys are not read")
 	case found:
-		r.fail(key.Offset, "remove one of the two", "%s is there already, on line %d", shorten.Quoted(key.Text), line)
+		r.fail(key.Offset, "remove one of the two",
+			"%s is there already, on line %d", shorten.Quoted(key.Text), line)
 	}
 	seen[key.Text] = key.Line
 }
@@ -242,6 +261,7 @@ func (r *reader) checkValue(in *yaml.Node, key, value *Node) {
 		value.Offset = end
 		return
 	}
-	r.fail(value.Offset, `write "key: value" with a space after the colon; within { } put a text with a comma in quotes`,
+	r.fail(value.Offset, `write "key: value" with a space after the colon; `+
+		"within { } put a text with a comma in quotes",
 		"the key %s has no value", shorten.Quoted(key.Text))
 }
