@@ -213,7 +213,7 @@ func TestEveryPrefixIsAState(t *testing.T) {
 		size := int64(headerSize)
 		for range 40 {
 			if err := act(r, &everyStep{e, func() {
-				if err := e.log.flushed(); err != nil {
+				if err := e.log.awaitWritten(); err != nil {
 					t.Error(err)
 				}
 				size = e.log.size()

@@ -20,7 +20,7 @@ type Item struct {
 	Newest  int64       // instant of the newest attempt, or of the beginning of a block
 	Entries []Entry     // units that count, oldest first; a KindBucket has none
 
-	Ahead []Entry // appointments, oldest first: units that begin to count as entries At an instant ahead
+	Ahead []Entry // appointments, oldest first: units that begin to count later, At their instant
 
 	BlockedUntil int64 // instant at which a block ends
 
@@ -66,7 +66,8 @@ func newItem(c *memory.Change) (*Item, error) {
 	i, ok := &Item{}, false
 	if o := c.Operation; o != nil {
 		if i.Policy, i.Dimensions, i.Values, i.ID, ok = o.Split(); !ok {
-			return nil, fmt.Errorf("weirdisk: an operation has the name %q, which no engine writes", o.Name)
+			return nil, fmt.Errorf("weirdisk: an operation has the name %q, which no engine writes",
+				o.Name)
 		}
 		i.Op, i.Units = o.Op, o.Asked
 		i.Granted, i.At = o.Granted, o.At
@@ -84,14 +85,17 @@ func newItem(c *memory.Change) (*Item, error) {
 	}
 	i.Policy, i.Limit, i.Kind, i.Dimensions, i.Values, ok = c.Split()
 	if !ok {
-		return nil, fmt.Errorf("weirdisk: the history of %q has a key that does not fit its name", c.Name)
+		return nil, fmt.Errorf("weirdisk: the history of %q has a key that does not fit its name",
+			c.Name)
 	}
 	i.Newest = c.At
 	if c.Kind == memory.Block {
 		i.BlockedUntil = c.End
 		return i, nil
 	}
-	i.Max, i.Window, i.Full = c.Max, c.Window, c.Full
+	i.Max = c.Max
+	i.Window = c.Window
+	i.Full = c.Full
 	for _, e := range c.Entries {
 		i.Entries = append(i.Entries, Entry{At: e.End, Units: e.Units})
 	}

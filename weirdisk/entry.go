@@ -20,7 +20,7 @@ const (
 	flagVirtual = 0x10
 	flagSame    = 0x20 // the span of an append or a booking is that of the limit's last one
 	flagAhead   = 0x20 // a replaced history, or that of a cancel, has appointments
-	flagMore    = 0x40 // an append with a cap, a replace by a bucket, or an operation that was allowed
+	flagMore    = 0x40 // an append with a cap, a replace by a bucket, or an allowed operation
 )
 
 // The state of an operation is a sum of these numbers.
@@ -29,7 +29,7 @@ const (
 	stateReservation             // it has opened a reservation
 	stateSettled                 // which is settled
 	stateExtended                // which was extended by further units
-	stateBound                   // a limit denied or cut the attempt, a block ran, or the use begins later
+	stateBound                   // there is a memory.Bound
 
 	allStates = stateBound<<1 - 1
 )
@@ -247,7 +247,9 @@ func (c *codec) operation(x *memory.Change, allowed bool) {
 		c.reservation(&o, x.At, state)
 	}
 	if !c.writes {
-		o.Op, o.Allowed, o.Opens = engine.Op(op), allowed, state&stateOpens != 0
+		o.Op = engine.Op(op)
+		o.Allowed = allowed
+		o.Opens = state&stateOpens != 0
 		*x.Operation = o
 	}
 }
@@ -377,7 +379,8 @@ func (e *encoder) entry(x *memory.Change, l *knownLimit) {
 	isAhead := x.End != 0 && (x.Kind == memory.Replace || x.Kind == memory.Cancel)
 	same := spans && x.At-x.Cutoff == l.span
 	more := x.Capped || x.Max > 0 || x.Operation != nil && x.Operation.Allowed
-	first := byte(x.Kind) | flagIf(x.Virtual, flagVirtual) | flagIf(same, flagSame) | flagIf(isAhead, flagAhead) | flagIf(more, flagMore)
+	first := byte(x.Kind) | flagIf(x.Virtual, flagVirtual) | flagIf(same, flagSame) |
+		flagIf(isAhead, flagAhead) | flagIf(more, flagMore)
 	e.b = append(e.b, first)
 	if number := int64(x.Limit); x.Kind != memory.Remember {
 		e.number(&number, math.MaxUint32)
@@ -410,11 +413,13 @@ func (d *decoder) batch(entries []byte) (err error) {
 // countChanges returns the number of changes in the entries of a frame, without the frames before
 // it. A retain is no change of a history.
 func countChanges(entries []byte) (changes int) {
-	d := decoder{codec: codec{b: entries, previous: engine.MaxInstant / 2}} // callers' instants run back, too
+	// The instant before is unknown. The middle leaves room for differences of both signs.
+	d := decoder{codec: codec{b: entries, previous: engine.MaxInstant / 2}}
 	for len(d.b) > 0 {
 		first := d.b[0]
 		d.b = d.b[1:]
-		x := memory.Change{Kind: memory.ChangeKind(first & kindBits), Operation: new(memory.Operation)}
+		kind := memory.ChangeKind(first & kindBits)
+		x := memory.Change{Kind: kind, Operation: new(memory.Operation)}
 		if x.Kind > memory.Remember {
 			return changes
 		}

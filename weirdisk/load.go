@@ -23,8 +23,9 @@ type FormatError struct {
 
 // Error names the file and the offset, and gives the next step.
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("weirdisk: %s, offset %d: %v%s", e.File, e.Offset, e.Problem,
-		nextStep(e.Problem, "; restore the directory from a backup, or move it away to begin without histories"))
+	next := nextStep(e.Problem,
+		"; restore the directory from a backup, or move it away to begin without histories")
+	return fmt.Sprintf("weirdisk: %s, offset %d: %v%s", e.File, e.Offset, e.Problem, next)
 }
 
 // Unwrap returns the problem.
@@ -37,10 +38,11 @@ var (
 	errOlder   = errors.New("has the format of an earlier program")
 	errHeader  = errors.New("has a damaged header")
 
-	errNoManifest  = errors.New("is there, and " + manifestName + " is missing")
-	errManifest    = errors.New("is damaged")
-	errMissing     = errors.New("is missing, and " + manifestName + " names it")
-	errUnnamed     = errors.New("is not named by " + manifestName + ", which is older or of another directory")
+	errNoManifest = errors.New("is there, and " + manifestName + " is missing")
+	errManifest   = errors.New("is damaged")
+	errMissing    = errors.New("is missing, and " + manifestName + " names it")
+	errUnnamed    = errors.New("is not named by " +
+		manifestName + ", which is older or of another directory")
 	errOtherOrigin = errors.New("belongs to another directory")
 
 	errDamaged = errors.New("is damaged: data that was on stable storage has changed")
@@ -77,10 +79,12 @@ func (c Cut) String() string {
 	if c.Changes > 0 {
 		left += fmt.Sprintf(", with %d changes behind a part that is missing", c.Changes)
 	}
-	text := fmt.Sprintf("%s has a torn end at offset %d, as the end of a process or of the power leaves it: all changes after %s are lost; %s",
+	text := fmt.Sprintf("%s has a torn end at offset %d, "+
+		"as the end of a process or of the power leaves it: all changes after %s are lost; %s",
 		c.File, c.Offset, c.After.Format(time.RFC3339Nano), left)
 	if c.Always {
-		return text + "; with sync=always they had no answers yet, unless the file was changed after its last sync: then acknowledged changes are lost"
+		return text + "; with sync=always they had no answers yet, " +
+			"unless the file was changed after its last sync: then acknowledged changes are lost"
 	}
 	return text + "; those since the last sync were acknowledged"
 }
@@ -137,7 +141,8 @@ func (c *contents) find(dir string) error {
 			if err := c.verify(s, *want, want == c.manifest.last()); err != nil {
 				return err
 			}
-			c.segments, c.bytes = append(c.segments, s), c.bytes+s.at.End
+			c.segments = append(c.segments, s)
+			c.bytes += s.at.End
 		}
 	}
 	for _, named := range c.manifest.Segments {
@@ -151,25 +156,42 @@ func (c *contents) find(dir string) error {
 // accept reads the header of a segment. It returns an error if the segment cannot be the one
 // that the manifest names, or if the manifest does not name it and it may hold changes.
 func (m *manifest) accept(s *stored, number uint64) (err error) {
-	named, part := m.named(number) != nil, len(bytes.TrimRight(s.data, "\x00")) <= headerSize
 	s.header, err = readHeader(s.data)
-	unfinished := number == m.Next && (part || err == nil && s.header.repair)
+	if m.named(number) != nil {
+		return m.acceptNamed(s, number, err)
+	}
+	hasFrames := len(bytes.TrimRight(s.data, "\x00")) > headerSize
 	replaced := len(m.Segments) > 0 && number < m.Segments[0].Number // by a snapshot
 	switch {
-	case named && len(s.data) < headerSize:
-		return errShort
-	case err != nil && (named || m.Identity == "" || err == errForeign && !part):
+	case err != nil && m.Identity == "":
+		return err
+	case err == errForeign && hasFrames:
 		return err
 	case m.Identity == "":
 		return errNoManifest
 	case err == nil && s.header.identity != m.Identity:
 		return errOtherOrigin
-	case named && s.header.number != number:
-		return errRenamed
-	case named, unfinished, replaced:
+	case replaced:
 		return nil
+	case number == m.Next && (!hasFrames || err == nil && s.header.repair):
+		return nil // begun, and nothing in it counts
 	}
 	return errUnnamed
+}
+
+// acceptNamed is accept for a segment that the manifest names. err is the error of its header.
+func (m *manifest) acceptNamed(s *stored, number uint64, err error) error {
+	switch {
+	case len(s.data) < headerSize:
+		return errShort
+	case err != nil:
+		return err
+	case s.header.identity != m.Identity:
+		return errOtherOrigin
+	case s.header.number != number:
+		return errRenamed
+	}
+	return nil
 }
 
 // verify checks all frames of a segment in one pass, and finds its end. All frames up to the
@@ -183,7 +205,8 @@ func (c *contents) verify(s *stored, want stable, last bool) error {
 		s.at.End, s.at.Sum = s.at.End+f.size(), f.sum
 		found = found || s.at == want
 	}
-	rest := int64(len(bytes.TrimRight(s.data[s.at.End:], "\x00"))) // zeros were allocated and not written
+	// Zeros were allocated and not written.
+	rest := int64(len(bytes.TrimRight(s.data[s.at.End:], "\x00")))
 	goesOn := s.at.End > want.End || rest > 0
 	switch {
 	case rest == 0 && s.at.End < want.End && int64(len(s.data)) < want.End:
@@ -197,7 +220,13 @@ func (c *contents) verify(s *stored, want stable, last bool) error {
 	if wasStable {
 		return &FormatError{s.path, s.at.End, errDamaged}
 	}
-	c.cut = Cut{File: s.path, Offset: s.at.End, Bytes: rest, Always: c.manifest.Always, Changes: changes}
+	c.cut = Cut{
+		File:    s.path,
+		Offset:  s.at.End,
+		Bytes:   rest,
+		Always:  c.manifest.Always,
+		Changes: changes,
+	}
 	return nil
 }
 
@@ -214,8 +243,10 @@ func (c *contents) replay(progress func(done, total int64)) error {
 			if err := c.decoder.batch(f.entries); err != nil {
 				return &FormatError{s.path, at, err}
 			}
-			n := f.size()
-			if at, done = at+n, done+n; progress != nil && done/progressStep > (done-n)/progressStep {
+			before := done
+			at += f.size()
+			done += f.size()
+			if progress != nil && done/progressStep > before/progressStep {
 				progress(done, c.bytes)
 			}
 		}
@@ -249,7 +280,8 @@ func list(dir string) (numbers []uint64, err error) {
 		case name == manifestName || name == manifestName+".new":
 			ours = true
 		case name != lockName:
-			if !e.IsDir() || name != "lost+found" && !strings.HasPrefix(name, ".") {
+			ignored := e.IsDir() && (name == "lost+found" || strings.HasPrefix(name, "."))
+			if !ignored {
 				foreign = name
 			}
 			continue
@@ -286,8 +318,8 @@ func Check(dir string) (Report, error) {
 	return visit(dir, func(*memory.Change) error { return nil })
 }
 
-// visit calls each with all histories, blocks and operations of a directory, which it locks while it
-// reads.
+// visit calls each with all histories, blocks and operations of a directory, which it locks while
+// it reads.
 func visit(dir string, each func(*memory.Change) error) (r Report, err error) {
 	dir, lock, err := claim(dir, false, true)
 	if err != nil {

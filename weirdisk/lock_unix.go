@@ -30,10 +30,12 @@ func checkAccess(dir string, anyAccess bool) error {
 		return err
 	}
 	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 && int(owner) != os.Geteuid() {
-		return fmt.Errorf("%w: user %d owns it, and this process has user %d", errAccess, owner, os.Geteuid())
+		return fmt.Errorf("%w: user %d owns it, and this process has user %d",
+			errAccess, owner, os.Geteuid())
 	}
 	if info.Mode()&0o002 != 0 {
-		return fmt.Errorf("%w: every user can write to it (mode %04o)", errAccess, info.Mode().Perm())
+		return fmt.Errorf("%w: every user can write to it (mode %04o)",
+			errAccess, info.Mode().Perm())
 	}
 	return nil
 }
@@ -47,7 +49,9 @@ func lockDir(dir string, create bool) (l dirLock, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l, path, flags := dirLock{d}, filepath.Join(dir, lockName), os.O_RDONLY
+	l = dirLock{d}
+	path := filepath.Join(dir, lockName)
+	flags := os.O_RDONLY
 	if create {
 		flags = os.O_RDWR | os.O_CREATE
 	}
@@ -58,7 +62,8 @@ func lockDir(dir string, create bool) (l dirLock, err error) {
 		err = nil
 	}
 	for i := 0; i < len(l) && err == nil; i++ {
-		err = os.NewSyscallError("flock", syscall.Flock(int(l[i].Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
+		err = syscall.Flock(int(l[i].Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err = os.NewSyscallError("flock", err)
 	}
 	if err == nil && create {
 		err = writeHolder(f)

@@ -22,7 +22,7 @@ func TestDroppedEntriesAreNotFlushed(t *testing.T) {
 		t.Fatal("the log accepts no entry")
 	}
 	l.fail(full)
-	assert.Error(t, l.flushed(), full)
+	assert.Error(t, l.awaitWritten(), full)
 }
 
 // TestFailedSyncStays: the system reports data that it dropped once, and a later sync of the
@@ -30,12 +30,12 @@ func TestDroppedEntriesAreNotFlushed(t *testing.T) {
 func TestFailedSyncStays(t *testing.T) {
 	l, broken := newLog(system{}, t.TempDir(), syncAlways), errors.New("broken")
 	f := &syncs{results: []error{broken, nil, nil}}
-	l.file = f
+	l.segment.file = f
 	l.end.End = 100
 	for range 2 {
 		assert.Err(l.sync())(t, broken)
 	}
-	l.use(f, &header{number: 2, identity: strings.Repeat("A", idSize)})
+	l.startSegment(f, &header{number: 2, identity: strings.Repeat("A", idSize)})
 	l.end.End = 200
 	must.Get(l.sync())(t) // in the next segment
 }
@@ -79,7 +79,7 @@ func TestNothingIsNoBatch(t *testing.T) {
 				at := time.Now().UnixMicro()
 				e.log.Append([]memory.Change{{Kind: memory.Append, Limit: 1, Name: "p\x00l\x00Rolling\x00user", Keep: 60_000_000, Key: []byte("ann"), At: at, End: at, Cutoff: at - 60_000_000, Units: 1 + i}})
 				e.log.Append([]memory.Change{{Kind: memory.Retain, Limit: 1, Name: "p\x00l\x00Rolling\x00user", Keep: 60_000_000}})
-				must.Do(t, e.log.flushed())
+				must.Do(t, e.log.awaitWritten())
 			}
 			must.Do(t, e.Close())
 			e = open(t, dir, mode)

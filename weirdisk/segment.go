@@ -14,14 +14,25 @@ import (
 
 // A segment is a header and frames. A frame is written by one write, and holds a batch of
 // entries. Behind the last one there can be zeros, which were allocated and not written.
+//
+// A frame that cannot be read has one of two reasons, and Open must tell them apart. It may be the
+// end of a write that a power failure has torn: its calls had no durable answer, and it is cut. Or a
+// disk has lost bytes that were durable: then Open fails. So each frame has a lag: how far before
+// its own offset the bytes end that were known to be on stable storage when it was written. A whole
+// frame behind an unreadable one, with a lag that ends behind that one, proves the second reason
+// (searchBehind).
 const (
 	magic      = "weirdisk"
 	version    = 6
-	idSize     = 26                             // bytes of the directory's identity
-	headerSize = 8 + 4 + 4 + 8 + 8 + idSize + 4 // magic, version, flags, number, base, identity, checksum
-	frameSize  = 1 + 4 + 4 + 4 + 4              // marker, length, lag, checksum of these, checksum of the entries
-	maxBatch   = 1 << 30                        // most bytes of a batch
-	maxSegment = 64 << 30                       // most bytes of a segment, without zeros behind its frames
+	idSize     = 26       // bytes of the directory's identity
+	maxBatch   = 1 << 30  // most bytes of a batch
+	maxSegment = 64 << 30 // most bytes of a segment, without zeros behind its frames
+
+	// The magic, version, flags, number, base, identity, and checksum of these.
+	headerSize = 8 + 4 + 4 + 8 + 8 + idSize + 4
+
+	// The marker, length, lag, checksum of these, and checksum of the entries.
+	frameSize = 1 + 4 + 4 + 4 + 4
 
 	// flagRepair marks a segment that was begun after a failure. The manifest names it once it
 	// has a whole snapshot. It names any other segment before that has a frame.
@@ -77,7 +88,10 @@ func readHeader(b []byte) (h header, err error) {
 		return h, errNewer
 	case binary.LittleEndian.Uint32(b[8:]) < version:
 		return h, errOlder
-	case len(b) < headerSize || binary.LittleEndian.Uint32(b[headerSize-4:]) != crc32.Checksum(b[:headerSize-4], castagnoli):
+	case len(b) < headerSize:
+		return h, errHeader
+	case binary.LittleEndian.Uint32(b[headerSize-4:]) != crc32.Checksum(b[:headerSize-4],
+		castagnoli):
 		return h, errHeader
 	}
 	h.repair = b[12]&flagRepair != 0
@@ -137,7 +151,7 @@ type stored struct {
 // frame is a frame as read.
 type frame struct {
 	entries []byte
-	synced  int64  // offset up to which the segment was on stable storage when the frame was written
+	synced  int64  // offset up to which the segment was on stable storage before it was written
 	sum     uint32 // the entries' checksum
 }
 
@@ -160,15 +174,19 @@ func (s *stored) frameAt(offset int64) (f frame, ok bool) {
 	if first != binary.LittleEndian.Uint32(b[9:]) {
 		return f, false
 	}
-	f = frame{b[frameSize : frameSize+int(n)], syncedBefore(offset, binary.LittleEndian.Uint32(b[5:])), binary.LittleEndian.Uint32(b[13:])}
+	f = frame{
+		entries: b[frameSize : frameSize+int(n)],
+		synced:  syncedBefore(offset, binary.LittleEndian.Uint32(b[5:])),
+		sum:     binary.LittleEndian.Uint32(b[13:]),
+	}
 	s.summed += int64(n)
 	return f, f.sum == crc32.Update(first, castagnoli, f.entries)
 }
 
 // searchBehind searches the frames behind an offset. It reports whether one proves that the segment
-// was on stable storage beyond the offset. Then the frame at the offset was damaged later. Otherwise
-// it was never written whole, and changes is the number of changes in the frames behind. The search
-// takes linear time.
+// was on stable storage beyond the offset. Then the frame at the offset was damaged later.
+// Otherwise it was never written whole, and changes is the number of changes in the frames behind.
+// The search takes linear time.
 func (s *stored) searchBehind(offset int64) (wasStable bool, changes int) {
 	for at := offset + 1; ; at++ {
 		next := bytes.Index(s.data[at:], marker)
@@ -200,7 +218,8 @@ type manifest struct {
 	Always   bool     `json:"always"`   // the last process has used SyncAlways
 	Segments []stable `json:"segments"` // oldest first
 
-	// Next is the number of a segment that is being written and holds nothing that counts. 0 = none.
+	// Next is the number of a segment that is being written and holds nothing that counts. 0 =
+	// none.
 	Next uint64 `json:"next"`
 
 	Snapshot  int64 `json:"snapshot"`  // bytes of the last snapshot, without the changes meanwhile
@@ -225,7 +244,9 @@ func readManifest(dir string) (m manifest, err error) {
 	}
 	line, sum, _ := bytes.Cut(b, []byte("\n"))
 	switch {
-	case string(sum) != sumLine(line) || json.Unmarshal(line, &m) != nil || m.Format == version && len(m.Identity) != idSize:
+	case string(sum) != sumLine(line) || json.Unmarshal(line, &m) != nil:
+		err = errManifest
+	case m.Format == version && len(m.Identity) != idSize:
 		err = errManifest
 	case m.Format > version:
 		err = errNewer
@@ -261,8 +282,9 @@ func (m *manifest) last() *stable { return &m.Segments[len(m.Segments)-1] }
 
 // named returns the segment with a number, or nil if it need not exist.
 func (m *manifest) named(number uint64) *stable {
-	if i := slices.IndexFunc(m.Segments, func(s stable) bool { return s.Number == number }); i >= 0 {
-		return &m.Segments[i]
+	i := slices.IndexFunc(m.Segments, func(s stable) bool { return s.Number == number })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &m.Segments[i]
 }

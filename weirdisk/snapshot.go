@@ -80,7 +80,7 @@ func (k *keeper) resume(c *contents) error {
 	k.manifest.Always = l.mode == syncAlways
 	if len(c.segments) == 0 {
 		k.manifest.Identity = cmp.Or(k.manifest.Identity, rand.Text())
-		_, err := k.roll(false)
+		_, err := k.beginSegment(false)
 		return err
 	}
 	last := c.segments[len(c.segments)-1]
@@ -89,15 +89,17 @@ func (k *keeper) resume(c *contents) error {
 		return err
 	}
 	l.encoder.begin(c.decoder.previous)
-	l.use(f, &last.header)
+	l.startSegment(f, &last.header)
 	l.older = c.bytes - last.at.End
-	l.end, l.synced = last.at, last.at
+	l.end = last.at
+	l.synced = last.at
 	k.deleteUnnamed()
 	*k.manifest.last() = last.at
 	// After an error the old manifest is right too, unless it states a mode that promises more.
-	if err := k.note(k.manifest); err != nil && c.manifest.Always && !k.manifest.Always {
+	if err := k.writeManifest(k.manifest); err != nil && c.manifest.Always && !k.manifest.Always {
 		f.Close()
-		return fmt.Errorf("%s states sync=always, and that cannot be changed: %w", manifestName, err)
+		return fmt.Errorf("%s states sync=always, and that cannot be changed: %w",
+			manifestName, err)
 	}
 	return nil
 }
@@ -130,13 +132,13 @@ func (l *log) harden(s *stored) (file, error) {
 // finish makes the manifest name every byte of the log, which is synced and will not go on.
 func (k *keeper) finish() error {
 	*k.manifest.last() = k.log.end
-	k.note(k.manifest) // after an error the old manifest is right too
-	return k.log.file.Truncate(k.log.end.End)
+	k.writeManifest(k.manifest) // after an error the old manifest is right too
+	return k.log.segment.file.Truncate(k.log.end.End)
 }
 
-// note writes a manifest. Even after an error it may be the durable one from now on. It fails if
-// another directory has taken the place of this one.
-func (k *keeper) note(m manifest) error {
+// writeManifest writes a manifest. Even after an error it may be the durable one from now on. It
+// fails if another directory has taken the place of this one.
+func (k *keeper) writeManifest(m manifest) error {
 	if err := k.moved(); err != nil {
 		return err
 	}
@@ -147,22 +149,34 @@ func (k *keeper) note(m manifest) error {
 func (k *keeper) moved() error {
 	locked, _ := k.lock[0].Stat()
 	if now, err := os.Stat(k.log.dir); err != nil || !os.SameFile(locked, now) {
-		return fmt.Errorf("%s was moved, deleted or replaced while the engine used it: its log grows without snapshots; put it back", k.log.dir)
+		return fmt.Errorf("%s was moved, deleted or replaced while the engine used it: "+
+			"its log grows without snapshots; put it back", k.log.dir)
 	}
 	return nil
 }
 
-// roll makes the log go on in a new segment. The manifest has its number as Next before the file
-// exists, and names it before it has a frame. A segment that repairs is not named yet, because it
-// counts once it has a whole snapshot. roll returns the instant of the snapshot.
-func (k *keeper) roll(repair bool) (now int64, err error) {
+// beginSegment makes the log go over to a new segment, and returns the instant of the snapshot in
+// it. A crash at any step leaves a directory that Open reads:
+//
+//  1. The manifest gets the segment's number as Next, so that Open ignores a part of the file.
+//  2. The file is written with its header, durably and with its name.
+//  3. Behind the last batch of the old segment, the manifest names the new one.
+//  4. Only then the new segment gets a frame.
+//
+// A segment that repairs is not named in step 3, because it counts once it has a whole snapshot.
+func (k *keeper) beginSegment(repair bool) (now int64, err error) {
 	l := k.log
-	h := header{number: 1, base: k.memory.Clock(), identity: k.manifest.Identity, repair: repair}
+	h := header{
+		number:   1,
+		base:     k.memory.Clock(),
+		identity: k.manifest.Identity,
+		repair:   repair,
+	}
 	if len(k.manifest.Segments) > 0 {
 		h.number = k.manifest.last().Number + 1
 	}
 	k.manifest.Next = h.number
-	if err := k.note(k.manifest); err != nil {
+	if err := k.writeManifest(k.manifest); err != nil {
 		return 0, err
 	}
 	k.deleteUnnamed()
@@ -172,15 +186,15 @@ func (k *keeper) roll(repair bool) (now int64, err error) {
 		return 0, err
 	}
 	if err = l.files.syncDir(l.dir); err == nil {
-		err = l.goOn(&h, func() (err error) {
+		err = l.rollOver(&rollover{&h, func() error {
 			if !repair {
-				err = k.name(&h)
+				if err := k.nameSegment(&h); err != nil {
+					return err
+				}
 			}
-			if err == nil {
-				l.use(f, &h)
-			}
-			return err
-		})
+			l.startSegment(f, &h)
+			return nil
+		}})
 	}
 	if err != nil {
 		f.Close()
@@ -191,8 +205,8 @@ func (k *keeper) roll(repair bool) (now int64, err error) {
 	return h.base, err
 }
 
-// name makes the manifest name a segment that begins, and all bytes of the one before.
-func (k *keeper) name(h *header) error {
+// nameSegment makes the manifest name a segment that begins, and all bytes of the one before.
+func (k *keeper) nameSegment(h *header) error {
 	end, err := k.log.sync()
 	if err != nil {
 		return err
@@ -200,8 +214,9 @@ func (k *keeper) name(h *header) error {
 	if h.number > 1 {
 		*k.manifest.last() = end
 	}
-	k.manifest.Segments, k.manifest.Next = append(k.manifest.Segments, h.start()), 0
-	return k.note(k.manifest)
+	k.manifest.Segments = append(k.manifest.Segments, h.start())
+	k.manifest.Next = 0
+	return k.writeManifest(k.manifest)
 }
 
 // snapshot begins a segment, writes all that counts into it between the changes of callers,
@@ -210,56 +225,64 @@ func (k *keeper) name(h *header) error {
 // afterwards. If the snapshot fails, as on a disk with room for a part of it, the next tick
 // tries again.
 func (k *keeper) snapshot() {
-	l, repair := k.log, k.log.outOfService()
+	l := k.log
+	repair := l.outOfService()
 	if !repair && l.mode != syncAlways { // otherwise callers wait while the writer syncs
 		if _, err := l.syncOrFail(); err != nil {
 			return
 		}
 	}
-	now, err := k.roll(repair)
+	now, err := k.beginSegment(repair)
 	if err != nil {
 		if !errors.Is(err, errClosed) {
-			l.conclude(repair, err)
+			l.recordSnapshot(repair, err)
 		}
 		return // there may be room later
 	}
-	m, whole := k.fill(now)
+	m, whole := k.writeSnapshot(now)
 	if !whole {
 		if repair { // the log accepts nothing, and its next segment may need the room of this one
-			l.flushed()
-			l.file.Truncate(0)
+			l.awaitWritten()
+			l.segment.file.Truncate(0)
 		}
 		return
 	}
-	if err = k.note(m); err == nil || repair {
+	if err = k.writeManifest(m); err == nil || repair {
 		// Both the new segment and the old ones have all that counts, because no call has been
 		// answered since the failure. So the new manifest is right even if its write has failed.
 		k.manifest = m
 	}
-	if l.conclude(repair, err); err == nil {
+	l.recordSnapshot(repair, err)
+	if err == nil {
 		k.deleteUnnamed()
 	}
 }
 
-// fill writes all that counts at now to the segment, durably. It returns the manifest that
-// follows, which names this segment alone. whole is false if the log accepts no more, as after shut.
-func (k *keeper) fill(now int64) (m manifest, whole bool) {
+// writeSnapshot writes all that counts at now to the segment, durably. It returns the manifest that
+// follows, which names this segment alone. whole is false if the log accepts no more, as after
+// endService.
+func (k *keeper) writeSnapshot(now int64) (m manifest, whole bool) {
 	m = k.manifest
-	m.Next, m.Snapshot, m.Histories = 0, 0, 0
+	m.Next = 0
+	m.Snapshot = 0
+	m.Histories = 0
 	place := memory.DumpPlace{}
-	accepted, bytes := true, 0 // bytes that the writer may not have written
+	accepted := true
+	unwritten := 0 // bytes that the writer may not have written
 	add := func(c *memory.Change) {
 		n, ok := k.log.add([]memory.Change{*c}, false)
-		bytes, accepted = bytes+n, accepted && ok
+		accepted = accepted && ok
+		unwritten += n
 		m.Snapshot += int64(n)
 		m.Histories++
 	}
 	for more := true; more; {
 		more = k.memory.Dump(&place, snapshotStep, now, add)
-		if more && accepted && bytes < snapshotBatch {
+		if more && accepted && unwritten < snapshotBatch {
 			continue
 		}
-		if bytes = 0; !accepted || k.log.flushed() != nil {
+		unwritten = 0
+		if !accepted || k.log.awaitWritten() != nil {
 			return m, false
 		}
 	}

@@ -166,7 +166,14 @@ func Open(dir string, opts ...Option) (*Engine, error) {
 		return nil, openError(dir, err)
 	}
 	l := newLog(o.files, dir, o.sync)
-	e := &Engine{log: l, keeper: &keeper{log: l, lock: lock, now: make(chan struct{}, 1), growth: o.growth, tick: o.tick}, stop: make(chan struct{})}
+	k := &keeper{
+		log:    l,
+		lock:   lock,
+		now:    make(chan struct{}, 1),
+		growth: o.growth,
+		tick:   o.tick,
+	}
+	e := &Engine{log: l, keeper: k, stop: make(chan struct{})}
 	e.closing = sync.OnceValue(e.close)
 	if err := e.start(&o); err != nil {
 		close(l.wake)
@@ -288,7 +295,7 @@ func (e *Engine) Close() error {
 
 func (e *Engine) close() error {
 	l := e.log
-	l.shut()
+	l.endService()
 	close(e.stop)
 	e.helpers.Wait()
 	close(l.wake)
@@ -297,7 +304,8 @@ func (e *Engine) close() error {
 	if err = cmp.Or(l.cause, err); err == nil {
 		err = e.keeper.finish()
 	}
-	if err = errors.Join(err, l.file.Close(), e.keeper.lock.Close()); err != nil {
+	err = errors.Join(err, l.segment.file.Close(), e.keeper.lock.Close())
+	if err != nil {
 		return fmt.Errorf("weirdisk: closing %s failed: %w", l.dir, err)
 	}
 	return nil
@@ -351,7 +359,8 @@ func hasBlock(l engine.Limit) bool { return l.Block > 0 }
 // changed reports whether the call waits for the log. A denial does if it has begun a block: then
 // the whole block of a limit is left.
 func changed(c *engine.Call) bool {
-	if c.Op == engine.Probe || c.Op == engine.Attempt && c.Result.Granted == 0 && c.Result.Blocked > 0 {
+	denied := c.Op == engine.Attempt && c.Result.Granted == 0 && c.Result.Blocked > 0
+	if c.Op == engine.Probe || denied {
 		rest := c.Result.Blocked.Microseconds()
 		begun := func(l engine.Limit) bool { return l.Block > 0 && l.Block == rest }
 		return slices.ContainsFunc(c.Rules.Limits, begun)

@@ -16,21 +16,30 @@ import (
 // log writes entries in batches: entries that arrive while a batch is written form the
 // next one. It is the journal of the memory engine.
 //
+// A call passes three points. enter rejects it while the log is out of service, before it has
+// changed anything. The memory engine decides it and calls Append, under the locks of the
+// histories. Then wait returns once the batch with its entries is written.
+//
 // A write or a sync that fails takes the log out of service. Then only a new segment with a
 // whole snapshot brings it back: the system may have dropped unsynced data, and it reports
 // that only once.
+//
+// Three goroutines use the log besides the callers: the writer (run), the syncer of SyncEvery, and
+// the keeper, which takes snapshots. Locks are taken in this order: those of the memory engine,
+// syncMu, mu.
 type log struct {
 	files files
 	dir   string
 	mode  time.Duration // time between syncs, or syncAlways
 
 	// service counts the times that the log went out of service and came back. It is odd
-	// while the log is out of service. Every call reads it, and pending.
+	// while the log is out of service. A call remembers the value with which it began. Another
+	// value at its end means that its entries may have been dropped.
 	service atomic.Uint64
 	pending atomic.Int64 // bytes of the next batch
 
 	mu      sync.Mutex // protects the following
-	accepts bool       // entries are added: the log is in service, or a snapshot brings it back
+	accepts bool       // entries are added: in service, or once a repair has begun its segment
 	encoder encoder
 	next    *batch // entries are added to it
 	written *batch // the batch before next: it is being written, or done
@@ -45,22 +54,32 @@ type log struct {
 
 	wake chan struct{} // the next batch must be written
 
-	// Only the writer changes the segment. syncMu is held to sync it and to change it.
-	syncMu sync.Mutex
-	file   file
-	lost   error  // why a sync of the segment failed, or nil
-	header uint32 // checksum of the segment's header
-	ahead  int64  // offset up to which the file is allocated
+	// Only the writer changes the segment, under syncMu. The syncer holds it for a sync.
+	syncMu  sync.Mutex
+	segment openSegment
+}
+
+// openSegment is the segment to which the log writes.
+type openSegment struct {
+	file      file
+	header    uint32 // checksum of its header
+	allocated int64  // offset up to which the file is allocated
+	lost      error  // why a sync failed, or nil
 }
 
 // batch is a group of entries that one write hands over.
 type batch struct {
-	b     []byte       // frameSize bytes of room, then the entries
-	count int64        // number of entries
-	next  *header      // the segment in which the log goes on behind the batch, or nil
-	turn  func() error // goes on there
-	done  chan struct{}
-	err   error // valid once done is closed
+	b        []byte    // frameSize bytes of room, then the entries
+	count    int64     // number of entries
+	rollover *rollover // follows the batch, or nil
+	done     chan struct{}
+	err      error // valid once done is closed
+}
+
+// rollover is the change from one segment to the next, between two batches.
+type rollover struct {
+	to     *header
+	commit func() error // the writer calls it between both; it calls startSegment or fails
 }
 
 const (
@@ -78,7 +97,14 @@ const (
 func newLog(f files, dir string, mode time.Duration) *log {
 	done := newBatch(nil)
 	close(done.done)
-	return &log{files: f, dir: dir, mode: mode, next: newBatch(nil), written: done, wake: make(chan struct{}, 1)}
+	return &log{
+		files:   f,
+		dir:     dir,
+		mode:    mode,
+		next:    newBatch(nil),
+		written: done,
+		wake:    make(chan struct{}, 1),
+	}
 }
 
 func newBatch(spare []byte) *batch {
@@ -91,8 +117,8 @@ func (b *batch) finish(err error) {
 	close(b.done)
 }
 
-// begin makes an empty batch the next one, and returns the batch that was next. l.mu is held.
-func (l *log) begin() *batch {
+// takeNext returns the next batch, and makes an empty one the next. l.mu is held.
+func (l *log) takeNext() *batch {
 	b := l.next
 	l.next, l.spare = newBatch(l.spare), nil
 	l.pending.Store(0)
@@ -138,9 +164,11 @@ func signal(c chan struct{}) {
 func (l *log) enter() (service uint64, err error) {
 	switch service = l.service.Load(); {
 	case service&1 != 0:
-		return 0, fmt.Errorf("%w: weirdisk: %w; nothing was recorded", engine.ErrUnavailable, l.failure())
+		return 0, fmt.Errorf("%w: weirdisk: %w; nothing was recorded",
+			engine.ErrUnavailable, l.failure())
 	case l.pending.Load() >= maxPending:
-		return 0, fmt.Errorf("%w: weirdisk: %d bytes wait to be written to %s: its disk hangs or is too slow; nothing was recorded",
+		return 0, fmt.Errorf("%w: weirdisk: %d bytes wait to be written to %s: "+
+			"its disk hangs or is too slow; nothing was recorded",
 			engine.ErrUnavailable, l.pending.Load(), l.dir)
 	}
 	return service, nil
@@ -169,9 +197,10 @@ func (l *log) problem() error {
 // log went out of service since the call entered.
 func (l *log) wait(ctx context.Context, service uint64) (err error) {
 	l.mu.Lock()
-	b, left := l.newest(), l.service.Load() != service
+	b := l.newest()
+	dropped := l.service.Load() != service // or perhaps written
 	l.mu.Unlock()
-	if left {
+	if dropped {
 		err = l.failure()
 	} else {
 		select {
@@ -182,36 +211,50 @@ func (l *log) wait(ctx context.Context, service uint64) (err error) {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%w: weirdisk: %w; the call counts in memory, and may not be on disk", engine.ErrOutcomeUnknown, err)
+		return fmt.Errorf("%w: weirdisk: %w; the call counts in memory, and may not be on disk",
+			engine.ErrOutcomeUnknown, err)
 	}
 	return nil
 }
 
 // newest is the batch of the last entry. l.mu is held.
 func (l *log) newest() *batch {
-	if l.next.count == 0 && l.next.next == nil {
+	if l.next.count == 0 && l.next.rollover == nil {
 		return l.written
 	}
 	return l.next
 }
 
-// flushed returns once all entries so far are written. It fails if the log accepts no entries,
+// awaitWritten returns once all entries so far are written. It fails if the log accepts no entries,
 // because some may have been dropped.
-func (l *log) flushed() error { return l.goOn(nil, nil) }
-
-// goOn returns once all entries so far are written. All further ones go into the next segment, unless
-// it is nil. The writer calls turn between them, which fails or calls use. Only a segment that repairs is
-// begun while the log accepts no entries.
-func (l *log) goOn(next *header, turn func() error) error {
+func (l *log) awaitWritten() error {
 	l.mu.Lock()
-	refused := !l.accepts && (next == nil || !next.repair || l.closed)
-	if !refused && next != nil {
-		l.next.next, l.next.turn = next, turn
+	accepts := l.accepts
+	b := l.newest()
+	l.mu.Unlock()
+	return l.awaitBatch(b, accepts)
+}
+
+// rollOver returns once all entries so far are written, and the log has gone over to another
+// segment: all further entries go there. While the log accepts no entries, it goes over to a
+// segment that repairs alone.
+func (l *log) rollOver(r *rollover) error {
+	l.mu.Lock()
+	accepts := l.accepts || r.to.repair && !l.closed
+	if accepts {
+		l.next.rollover = r
 	}
 	b := l.newest()
 	l.mu.Unlock()
+	return l.awaitBatch(b, accepts)
+}
+
+// awaitBatch wakes the writer and waits for a batch. It fails if the batch does, or if the log has
+// not accepted what the caller would wait for.
+func (l *log) awaitBatch(b *batch, accepted bool) error {
 	signal(l.wake)
-	if <-b.done; b.err == nil && refused {
+	<-b.done
+	if b.err == nil && !accepted {
 		return l.failure()
 	}
 	return b.err
@@ -238,10 +281,10 @@ func (l *log) gather() {
 // flush writes the next batch, which may be empty.
 func (l *log) flush() {
 	l.mu.Lock()
-	b := l.begin()
+	b := l.takeNext()
 	l.written = b
-	if b.next != nil {
-		l.encoder.begin(b.next.base)
+	if b.rollover != nil {
+		l.encoder.begin(b.rollover.to.base) // entries of the batch behind it are in the new segment
 	}
 	l.mu.Unlock()
 	err := l.write(b)
@@ -256,32 +299,16 @@ func (l *log) flush() {
 	b.finish(err)
 }
 
-// write writes a batch, and then goes on in the segment that follows it.
+// write writes a batch, syncs it with SyncAlways, and goes over to another segment if that follows.
 func (l *log) write(b *batch) error {
 	if b.count > 0 {
-		l.mu.Lock()
-		at, synced := l.end, l.synced.End
-		l.mu.Unlock()
-		at.Sum = seal(b.b, l.header, at.End, synced)
-		if at.End += int64(len(b.b)); at.End > maxSegment {
-			return fmt.Errorf("segment %d of %s is full", at.Number, l.dir)
-		}
-		if at.End > l.ahead {
-			l.file.allocate(at.End, allocateAhead)
-			l.ahead = at.End + allocateAhead
-		}
-		if _, err := l.file.Write(b.b); err != nil {
+		if err := l.writeFrame(b); err != nil {
 			return err
 		}
-		l.mu.Lock()
-		l.end = at
-		l.stats.Batches++
-		l.stats.Entries += b.count
-		l.mu.Unlock()
 	}
 	switch {
-	case b.next != nil:
-		return b.turn()
+	case b.rollover != nil:
+		return b.rollover.commit()
 	case l.mode == syncAlways && b.count > 0:
 		_, err := l.sync()
 		return err
@@ -289,15 +316,41 @@ func (l *log) write(b *batch) error {
 	return nil
 }
 
-// use makes the log go on behind the header of a segment. The header is on stable storage. In a segment
-// that repairs, the log accepts entries again.
-func (l *log) use(f file, h *header) {
+// writeFrame writes the entries of a batch as a frame behind the segment's end.
+func (l *log) writeFrame(b *batch) error {
+	l.mu.Lock()
+	at, synced := l.end, l.synced.End
+	l.mu.Unlock()
+	s := &l.segment
+	at.Sum = seal(b.b, s.header, at.End, synced)
+	at.End += int64(len(b.b))
+	if at.End > maxSegment {
+		return fmt.Errorf("segment %d of %s is full", at.Number, l.dir)
+	}
+	if at.End > s.allocated {
+		s.file.allocate(at.End, allocateAhead)
+		s.allocated = at.End + allocateAhead
+	}
+	if _, err := s.file.Write(b.b); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end = at
+	l.stats.Batches++
+	l.stats.Entries += b.count
+	return nil
+}
+
+// startSegment makes the log write behind the header of a segment, which is on stable storage. In a
+// segment that repairs, the log accepts entries again.
+func (l *log) startSegment(f file, h *header) {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
-	if l.file != nil {
-		l.file.Close()
+	if l.segment.file != nil {
+		l.segment.file.Close()
 	}
-	l.file, l.lost, l.header, l.ahead = f, nil, h.sum(), headerSize
+	l.segment = openSegment{file: f, header: h.sum(), allocated: headerSize}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.accepts = l.accepts || h.repair && !l.closed
@@ -315,11 +368,12 @@ func (l *log) sync() (end stable, err error) {
 	if done {
 		return end, nil
 	}
-	if l.lost == nil { // a sync after a failed one may succeed without the lost bytes
-		l.lost = l.file.sync()
+	s := &l.segment
+	if s.lost == nil { // a sync after a failed one may succeed without the lost bytes
+		s.lost = s.file.sync()
 	}
-	if l.lost != nil {
-		return end, l.lost
+	if s.lost != nil {
+		return end, s.lost
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -359,13 +413,13 @@ func (l *log) fail(err error) {
 	l.stats.Failures++
 	l.accepts, l.cause = false, err
 	l.service.Or(1)
-	l.begin().finish(err)
+	l.takeNext().finish(err)
 }
 
-// conclude counts a snapshot, which replaces all earlier segments. After a repair it puts the
+// recordSnapshot counts a snapshot, which replaces all earlier segments. After a repair it puts the
 // log back into service, unless a write or a sync has failed meanwhile. If the snapshot failed, a
 // log in service remains there and grows.
-func (l *log) conclude(repair bool, err error) {
+func (l *log) recordSnapshot(repair bool, err error) {
 	if err != nil && repair {
 		l.fail(err)
 		return
@@ -384,8 +438,8 @@ func (l *log) conclude(repair bool, err error) {
 	}
 }
 
-// shut takes the log out of service for good. Accepted entries are still written.
-func (l *log) shut() {
+// endService takes the log out of service for good. Accepted entries are still written.
+func (l *log) endService() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed, l.accepts = true, false
