@@ -74,7 +74,9 @@ func (b *batch) call(ctx context.Context, q *queue) {
 
 // close removes the callers that have left. From then on the requests do not change. It
 // returns the context of the call, and the requests. ctx is the sender's context.
-func (b *batch) close(ctx context.Context, q *queue) (callCtx context.Context, cancel context.CancelFunc, answers []answer) {
+func (b *batch) close(
+	ctx context.Context, q *queue,
+) (callCtx context.Context, cancel context.CancelFunc, answers []answer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	b.started = true

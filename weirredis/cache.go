@@ -237,17 +237,36 @@ func (c *denialCache) wrote(keys ...string) {
 // changes nothing (R20). Peeks and probes are never cached, because an attempt may begin a block.
 func (c *denialCache) add(of *engine.Call, a *answer) {
 	r := &a.reply
-	denied := !r.replayed && r.bound > 0 && r.granted == 0 && of.Rules.Limits[r.bound-1].Kind != engine.KindConcurrency
-	if !denied || c.ttl == 0 || !a.canCache() || r.validFor <= 0 || a.version != c.version(&a.request) {
+	if c.ttl == 0 || !a.canCache() || !r.isRepeatable(of.Rules) {
 		return
 	}
-	d := &cachedDenial{arg: a.arg, plan: a.plan.text, sent: a.sent, took: c.since(a.sent), version: a.version, reply: *r, rules: of.Rules, key: cloneKey(&of.Key), n: a.n, waits: a.maxWait > 0}
+	if a.version != c.version(&a.request) {
+		return // a call of this process has written meanwhile
+	}
+	d := &cachedDenial{
+		arg:     a.arg,
+		plan:    a.plan.text,
+		sent:    a.sent,
+		took:    c.since(a.sent),
+		version: a.version,
+		reply:   *r,
+		rules:   of.Rules,
+		key:     cloneKey(&of.Key),
+		n:       a.n,
+		waits:   a.maxWait > 0,
+	}
 	d.validFor = min(c.ttl, time.Duration(min(r.validFor, maxValid))*time.Microsecond)
 	for _, key := range a.keys() {
 		d.histories = append(d.histories, c.counter(key))
 	}
 	c.store(a.joined, d)
 	c.slot(of.Rules, &of.Key).Store(d)
+}
+
+// isRepeatable reports whether a reply is a denial that stays the same for a while.
+func (r *reply) isRepeatable(rules *engine.Compiled) bool {
+	denied := r.bound > 0 && r.granted == 0 && !r.replayed
+	return denied && r.validFor > 0 && rules.Limits[r.bound-1].Kind != engine.KindConcurrency
 }
 
 // cloneKey returns the key with copies of its values. The caller's values may be parts of a

@@ -49,8 +49,8 @@ func (e *Engine) callAll(ctx context.Context, answers []answer) {
 	}
 }
 
-// prepareAgain prepares a request to be sent again, if it was not decided because of appointments. It
-// reports whether it did.
+// prepareAgain prepares a request to be sent again, if it was not decided because of appointments.
+// It reports whether it did.
 func (a *answer) prepareAgain() bool {
 	reply, _ := a.err.(ReplyError)
 	until, isWindows := strings.CutPrefix(string(reply), "weir:windows ")

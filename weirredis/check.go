@@ -57,7 +57,8 @@ func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error)
 	c := check{clustered: e.spread}
 	option.Apply(&c, opts)
 	sent := e.now()
-	text, err := e.eval(ctx, checkScript, nil, []string{e.prefix + layout + "}"}) // no policy has an empty name
+	key := e.prefix + layout + "}" // none of Weir's, because no policy has an empty name
+	text, err := e.eval(ctx, checkScript, nil, []string{key})
 	r.RoundTrip = e.now().Sub(sent)
 	if err != nil {
 		return r, &StoreError{Address: r.Address, Err: callersError(ctx, err)}
@@ -65,7 +66,8 @@ func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error)
 	clock, info, _ := strings.Cut(text, "\n")
 	us, err := strconv.ParseInt(clock, 10, 64)
 	if err != nil {
-		return r, fmt.Errorf("%w: %s answers %.40q in place of its clock; is there a proxy that changes replies?", ErrServer, r.where(), text)
+		return r, fmt.Errorf("%w: %s answers %.40q in place of its clock; "+
+			"is there a proxy that changes replies?", ErrServer, r.where(), text)
 	}
 	r.Offset = time.UnixMicro(us).Sub(sent.Add(r.RoundTrip / 2))
 	r.read(fieldsOf(info))
@@ -74,7 +76,8 @@ func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error)
 
 // read fills in the fields of INFO.
 func (r *Report) read(info map[string]string) {
-	r.Mode, r.Eviction = cmp.Or(info["redis_mode"], info["server_mode"]), info["maxmemory_policy"] // Valkey 8 has the latter
+	r.Mode = cmp.Or(info["redis_mode"], info["server_mode"]) // the latter since Valkey 8
+	r.Eviction = info["maxmemory_policy"]
 	r.MaxMemory, _ = strconv.ParseInt(info["maxmemory"], 10, 64)
 	switch {
 	case info["valkey_version"] != "":
@@ -86,36 +89,50 @@ func (r *Report) read(info map[string]string) {
 
 // judge returns an error if the server is unfit, and adds warnings.
 func (r *Report) judge(c check, info map[string]string) error {
-	var major, minor int
-	if info["redis_version"] == "" {
+	switch version := info["redis_version"]; {
+	case version == "":
 		r.warn("%s hides its version; it must be Redis 6.2 or later, or Valkey", r.where())
-	} else if n, _ := fmt.Sscanf(info["redis_version"], "%d.%d", &major, &minor); n < 2 || major < 6 || major == 6 && minor < 2 {
-		return fmt.Errorf("%w: %s is %s; use Redis 6.2 or later, or Valkey", ErrServer, r.where(), r.Server)
+	case isOld(version):
+		return fmt.Errorf("%w: %s is %s; use Redis 6.2 or later, or Valkey",
+			ErrServer, r.where(), r.Server)
 	}
 	for _, command := range strings.Fields("GET HDEL HGET HLEN HSET PEXPIRE PTTL SET UNLINK") {
 		if reply := info[command]; refused(reply) {
-			return fmt.Errorf("%w: %s refuses %s (%s): %s", ErrServer, r.where(), command, reply, advice[cause(reply)])
+			return fmt.Errorf("%w: %s refuses %s (%s): %s",
+				ErrServer, r.where(), command, reply, advice[cause(reply)])
 		}
 	}
 	switch {
 	case c.clustered: // a replica or another node may have answered
 	case info["role"] == "slave":
-		return &StoreError{Address: r.Address, Err: ReplyError(fmt.Sprintf("READONLY it follows %s:%s", info["master_host"], info["master_port"]))}
+		reply := fmt.Sprintf("READONLY it follows %s:%s", info["master_host"], info["master_port"])
+		return &StoreError{Address: r.Address, Err: ReplyError(reply)}
 	case r.Mode == "cluster":
-		r.warn("%s is a node of a Cluster, and rejects the keys of other nodes; use a client for Clusters", r.where())
+		r.warn("%s is a node of a Cluster, "+
+			"and rejects the keys of other nodes; use a client for Clusters", r.where())
 	}
 	if strings.HasPrefix(r.Eviction, "allkeys-") || strings.HasPrefix(r.Eviction, "volatile-") {
-		evicts := fmt.Sprintf("%s forgets keys to make room (maxmemory-policy %s), and with them what was granted: "+
-			"set maxmemory-policy noeviction, or use a server of its own for limits", r.where(), r.Eviction)
+		evicts := fmt.Sprintf("%s forgets keys to make room (maxmemory-policy %s), "+
+			"and with them what was granted: "+
+			"set maxmemory-policy noeviction, or use a server of its own for limits",
+			r.where(), r.Eviction)
 		if !c.evictionAllowed {
 			return fmt.Errorf("%w: %s", ErrServer, evicts)
 		}
 		r.warn("%s", evicts)
 	}
 	if r.Offset.Abs() > bigOffset+r.RoundTrip {
-		r.warn("the clock of %s is %v away from this machine's; decisions use the server's alone", r.where(), r.Offset.Round(time.Millisecond))
+		r.warn("the clock of %s is %v away from this machine's; decisions use the server's alone",
+			r.where(), r.Offset.Round(time.Millisecond))
 	}
 	return nil
+}
+
+// isOld reports whether a version is unreadable, or before 6.2.
+func isOld(version string) bool {
+	var major, minor int
+	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor)
+	return n < 2 || major < 6 || major == 6 && minor < 2
 }
 
 func (r *Report) warn(format string, args ...any) {

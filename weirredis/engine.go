@@ -42,12 +42,16 @@ const maxPrefix = 64
 // down.
 func New(conn Conn, opts ...Option) (*Engine, error) {
 	if isnil.Is(conn) {
-		return nil, engine.Input("request", "weirredis.New got no connection; make one with rueidisconn.New or goredisconn.New")
+		return nil, engine.Input("request",
+			"weirredis.New got no connection; make one with rueidisconn.New or goredisconn.New")
 	}
 	o := config{cacheTTL: defaultCacheTTL, batching: true, scripts: standardScripts}
 	option.Apply(&o, opts)
 	if len(o.prefix) > maxPrefix || strings.ContainsAny(o.prefix, "{}") {
-		return nil, engine.Input("request", "the key prefix %.80q is longer than %d bytes or has a brace; braces mark the slot of a key in a Cluster: use a short text such as %q", o.prefix, maxPrefix, "staging:")
+		return nil, engine.Input("request",
+			"the key prefix %.80q is longer than %d bytes or has a brace; "+
+				"braces mark the slot of a key in a Cluster: use a short text such as %q",
+			o.prefix, maxPrefix, "staging:")
 	}
 	e := &Engine{
 		conn:    conn,
@@ -209,7 +213,8 @@ func (e *Engine) do(ctx context.Context, c *engine.Call) {
 const maxTries = 4
 
 // errWindows is the error of a request after maxTries.
-var errWindows = ReplyError("weirredis: the clock of the server leaves every window that is sent; is it being set?")
+var errWindows = ReplyError("weirredis: " +
+	"the clock of the server leaves every window that is sent; is it being set?")
 
 // finish sets the answer of a call. A request was not decided if the server's instant is outside
 // the windows of its Periods. It is then sent again with the windows around that instant.
@@ -252,7 +257,8 @@ func (e *Engine) reset(ctx context.Context, c *engine.Call) {
 // instant of a cached denial may be behind the server's clock by the time of a round trip. The
 // server's clock has passed the instant of the earlier call, so the denial is valid there.
 func (e *Engine) order(calls []engine.Call) {
-	if slices.IsSortedFunc(calls, func(a, b engine.Call) int { return a.Result.At.Compare(b.Result.At) }) {
+	byInstant := func(a, b engine.Call) int { return a.Result.At.Compare(b.Result.At) }
+	if slices.IsSortedFunc(calls, byInstant) {
 		return
 	}
 	latest := map[string]time.Time{} // by the histories
@@ -270,13 +276,19 @@ func (e *Engine) order(calls []engine.Call) {
 			latest[histories] = d.At
 		case d.Allowed:
 		case d.RetryAfter == engine.Never:
-			d.At, d.ResetAfter = d.At.Add(behind), max(0, d.ResetAfter-behind)
-			d.Blocked = max(0, d.Blocked-behind)
+			moveBy(d, behind)
 		case behind < d.RetryAfter:
-			d.At, d.RetryAfter, d.ResetAfter = d.At.Add(behind), d.RetryAfter-behind, max(0, d.ResetAfter-behind)
-			d.Blocked = max(0, d.Blocked-behind)
+			moveBy(d, behind)
+			d.RetryAfter -= behind
 		}
 	}
+}
+
+// moveBy moves the instant of a denial, from which its times count.
+func moveBy(d *engine.Result, later time.Duration) {
+	d.At = d.At.Add(later)
+	d.ResetAfter = max(0, d.ResetAfter-later)
+	d.Blocked = max(0, d.Blocked-later)
 }
 
 // trip collects the calls of one round trip.
@@ -290,11 +302,20 @@ type trip struct {
 // answerFromCache answers a call with a cached denial, and reports whether it did. It does not
 // if a call of the same policy waits for the trip, because that call may change the answer.
 func (t *trip) answerFromCache(c *engine.Call) bool {
-	if c.Given || c.ID != "" || c.States != nil || c.Op != engine.Attempt || t.e.cache.size.Load() == 0 ||
-		slices.ContainsFunc(t.calls, func(other *engine.Call) bool { return other.Rules == c.Rules || other.Rules.Name == c.Rules.Name }) {
+	if t.e.cache.size.Load() == 0 || !isPlainAttempt(c) {
 		return false
 	}
+	for _, other := range t.calls {
+		if other.Rules == c.Rules || other.Rules.Name == c.Rules.Name {
+			return false
+		}
+	}
 	return t.e.cache.latestDenial(c)
+}
+
+// isPlainAttempt reports whether a call is an attempt now, without an ID and states.
+func isPlainAttempt(c *engine.Call) bool {
+	return c.Op == engine.Attempt && !c.Given && c.ID == "" && c.States == nil
 }
 
 // add adds a call. If no more calls fit, it sends the collected ones before.
@@ -302,7 +323,8 @@ func (t *trip) add(c *engine.Call) {
 	if len(t.calls) == maxRequests {
 		t.send()
 	}
-	t.calls, t.answers = append(t.calls, c), append(t.answers, answer{request: t.e.newRequest(c)})
+	t.calls = append(t.calls, c)
+	t.answers = append(t.answers, answer{request: t.e.newRequest(c)})
 }
 
 // send decides the collected calls.

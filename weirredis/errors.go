@@ -54,9 +54,11 @@ func (e *StoreError) Error() string {
 		}
 		return text
 	case e.OutcomeUnknown:
-		return fmt.Sprintf("weirredis: no answer from Redis%s: %v; the outcome of the call is unknown, so it is not repeated", where, e.Err)
+		return fmt.Sprintf("weirredis: no answer from Redis%s: %v; "+
+			"the outcome of the call is unknown, so it is not repeated", where, e.Err)
 	}
-	return fmt.Sprintf("weirredis: no answer from Redis%s: %v; nothing was counted; does it run, and does it listen there?", where, e.Err)
+	return fmt.Sprintf("weirredis: no answer from Redis%s: %v; "+
+		"nothing was counted; does it run, and does it listen there?", where, e.Err)
 }
 
 // Unwrap returns the sentinel for the call's outcome, and the cause.
@@ -65,31 +67,34 @@ func (e *StoreError) Unwrap() []error {
 	switch {
 	case e.OutcomeUnknown:
 		return []error{engine.ErrOutcomeUnknown, e.Err}
-	case errors.As(e.Err, &rejected) && cause(string(rejected)) == "OOM": // it still answers denials
-		return []error{engine.ErrFull, e.Err}
+	case errors.As(e.Err, &rejected) && cause(string(rejected)) == "OOM":
+		return []error{engine.ErrFull, e.Err} // not unavailable: it still answers denials
 	}
 	return []error{engine.ErrUnavailable, e.Err}
 }
 
 // advice is the next step for common error replies, by their cause.
 var advice = map[string]string{
-	"OOM":         "it is at its maxmemory: raise it, or wait until histories expire",
-	"READONLY":    "it is a replica: connect to the primary",
-	"MASTERDOWN":  "it is a replica that has lost its primary: connect to the primary",
-	"LOADING":     "it is still loading its data: wait",
-	"NOAUTH":      "give the client a password",
-	"WRONGPASS":   "check user and password",
-	noRight:       "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys weir*, behind the prefix if there is one",
-	"CROSSSLOT":   "it is a Cluster: its Conn must report that (Topology)",
-	"MISCONF":     "it cannot save its data: look at its log",
-	"TRYAGAIN":    "a slot of the Cluster is on its way to another node: wait, or finish what moves it",
+	"OOM":        "it is at its maxmemory: raise it, or wait until histories expire",
+	"READONLY":   "it is a replica: connect to the primary",
+	"MASTERDOWN": "it is a replica that has lost its primary: connect to the primary",
+	"LOADING":    "it is still loading its data: wait",
+	"NOAUTH":     "give the client a password",
+	"WRONGPASS":  "check user and password",
+	noRight: "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys weir*, " +
+		"behind the prefix if there is one",
+	"CROSSSLOT": "it is a Cluster: its Conn must report that (Topology)",
+	"MISCONF":   "it cannot save its data: look at its log",
+	"TRYAGAIN": "a slot of the Cluster is on its way to another node: " +
+		"wait, or finish what moves it",
 	"CLUSTERDOWN": "the Cluster does not serve the slot: see its CLUSTER INFO",
 	"MOVED":       followMoved,
 	"ASK":         followMoved,
-	"BUSY":        "a script runs too long: wait; SCRIPT KILL ends one that has not written, and its SLOWLOG names it",
-	disabled:      "a rename-command or a proxy disables a command that Weir needs: end that",
-	killed:        "nothing was counted; see its SLOWLOG for scripts that run long, and try again",
-	"NOREPLICAS":  "too few replicas follow it: see its min-replicas-to-write",
+	"BUSY": "a script runs too long: wait; " +
+		"SCRIPT KILL ends one that has not written, and its SLOWLOG names it",
+	disabled:     "a rename-command or a proxy disables a command that Weir needs: end that",
+	killed:       "nothing was counted; see its SLOWLOG for scripts that run long, and try again",
+	"NOREPLICAS": "too few replicas follow it: see its min-replicas-to-write",
 }
 
 const followMoved = "it is a node of a Cluster: use a client that follows it"
@@ -106,7 +111,9 @@ func cause(reply string) string {
 	switch has := func(part string) bool { return strings.Contains(reply, part) }; {
 	case has("The user executing the script can't "), has("ACL failure in script: "):
 		return noRight
-	case has("Unknown Redis command called"), has("Unknown command called"), has("unknown command "):
+	case has("Unknown Redis command called"),
+		has("Unknown command called"),
+		has("unknown command "):
 		return disabled
 	case has("Script killed by user"):
 		return killed
@@ -125,7 +132,8 @@ type stateError struct {
 }
 
 func (e *stateError) Error() string {
-	return fmt.Sprintf("%v under %s: %s; it was left as it is: %s", ErrState, quoteKeys(e.keys), e.what, e.next)
+	return fmt.Sprintf("%v under %s: %s; it was left as it is: %s",
+		ErrState, quoteKeys(e.keys), e.what, e.next)
 }
 
 func (e *stateError) Unwrap() []error {
@@ -135,25 +143,32 @@ func (e *stateError) Unwrap() []error {
 // callError returns the error of this package for the failed call c. ctx is the call's context,
 // and keys are the keys of its histories. writes reports whether the call could have changed a
 // history.
-func (e *Engine) callError(ctx context.Context, err error, c *engine.Call, keys []string, writes bool) error {
+func (e *Engine) callError(
+	ctx context.Context, err error, c *engine.Call, keys []string, writes bool,
+) error {
 	var rejected ReplyError
 	if !errors.As(err, &rejected) {
 		var unsent UnsentError
-		return &StoreError{Address: e.address(), Err: callersError(ctx, err), OutcomeUnknown: writes && !errors.As(err, &unsent)}
+		return &StoreError{
+			Address:        e.address(),
+			Err:            callersError(ctx, err),
+			OutcomeUnknown: writes && !errors.As(err, &unsent),
+		}
 	}
-	if reply, half := strings.CutPrefix(string(rejected), "weir:half "); half { // after the first write
+	// The script failed after its first write.
+	if reply, half := strings.CutPrefix(string(rejected), "weir:half "); half {
 		return &StoreError{Address: e.address(), Err: ReplyError(reply), OutcomeUnknown: true}
 	}
-	if _, inner, wrapped := strings.Cut(string(rejected), "@user_script: "); wrapped { // by a server before 7.0
-		if _, reply, ok := strings.Cut(inner, ": -"); ok {
-			rejected, err = ReplyError(reply), ReplyError(reply)
-		}
+	if inner, wrapped := unwrapReply(string(rejected)); wrapped {
+		rejected = ReplyError(inner)
+		err = rejected
 	}
 	// First, because the reply may quote the name of a user, or a key, with weir: in it.
 	if refused(string(rejected)) {
 		return &StoreError{Address: e.address(), Err: err}
 	}
-	text, _, _ := strings.Cut(string(rejected), " script: ") // the server appends the script and the line
+	// The server appends the script and the line.
+	text, _, _ := strings.Cut(string(rejected), " script: ")
 	_, word, ours := strings.Cut(text, "weir:")
 	switch {
 	case ours && strings.HasPrefix(word, "overflow "):
@@ -163,20 +178,39 @@ func (e *Engine) callError(ctx context.Context, err error, c *engine.Call, keys 
 	case ours && !strings.HasPrefix(word, "state "):
 		return reservationError(word, c)
 	case ours:
-		return &stateError{keys, describeState(word), "delete the key to begin again, or use the version of Weir that wrote it"}
+		return &stateError{
+			keys,
+			describeState(word),
+			"delete the key to begin again, or use the version of Weir that wrote it",
+		}
 	case strings.Contains(text, "WRONGTYPE "):
-		return &stateError{keys, "the type of its value is not that of Weir, so something else uses the key", "give limits a database of their own, or delete the key"}
+		return &stateError{
+			keys,
+			"the type of its value is not that of Weir, so something else uses the key",
+			"give limits a database of their own, or delete the key",
+		}
 	case strings.Contains(text, "user_script:") && cause(text) != killed:
 		return &stateError{keys, "it is damaged (" + text + ")", "delete the key to begin again"}
 	}
 	return &StoreError{Address: e.address(), Err: err}
 }
 
+// unwrapReply returns the reply to a command inside a script, which servers before 7.0 wrap in the
+// error of the script.
+func unwrapReply(reply string) (inner string, wrapped bool) {
+	_, inner, wrapped = strings.Cut(reply, "@user_script: ")
+	if wrapped {
+		_, inner, wrapped = strings.Cut(inner, ": -")
+	}
+	return inner, wrapped
+}
+
 // overflow returns the error for the script's "overflow LIMIT UNITS". A settlement above its number
 // records units that only the script knows.
 func overflow(word string, c *engine.Call) error {
 	place, used := 0, ""
-	if _, err := fmt.Sscanf(word, "overflow %d %s", &place, &used); err != nil || place < 1 || place > len(c.Rules.Limits) {
+	_, err := fmt.Sscanf(word, "overflow %d %s", &place, &used)
+	if err != nil || place < 1 || place > len(c.Rules.Limits) {
 		return fmt.Errorf("%w: %s", engine.ErrOverflow, word)
 	}
 	l, further := &c.Rules.Limits[place-1], "with more it"
@@ -208,7 +242,8 @@ func most(l *engine.Limit) int64 {
 func describeState(word string) string {
 	word = strings.TrimSpace(strings.TrimPrefix(word, "state "))
 	if n, ok := strings.CutPrefix(word, "version "); ok {
-		return fmt.Sprintf("its layout is version %s, this Weir reads 1 and 2, of buckets 3, of blocks 4, and of appointments 5", n)
+		return fmt.Sprintf("its layout is version %s, "+
+			"this Weir reads 1 and 2, of buckets 3, of blocks 4, and of appointments 5", n)
 	}
 	return word
 }
@@ -232,7 +267,8 @@ type clientTimeout struct{ error }
 
 // Is reports whether the error is the target. It is never a context's error.
 func (e clientTimeout) Is(target error) bool {
-	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.error, target)
+	isContexts := target == context.DeadlineExceeded || target == context.Canceled
+	return !isContexts && errors.Is(e.error, target)
 }
 
 // As finds the target in the error.
@@ -241,7 +277,8 @@ func (e clientTimeout) As(target any) bool { return errors.As(e.error, target) }
 // callersError returns err for the owner of ctx: it contains a context's error only if
 // that context has ended.
 func callersError(ctx context.Context, err error) error {
-	if !hasEnded(ctx) && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+	isContexts := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	if isContexts && !hasEnded(ctx) {
 		return clientTimeout{err}
 	}
 	return err
@@ -257,14 +294,16 @@ func hasEnded(ctx context.Context) bool {
 // otherOperation returns the error for the script's "id OPERATION UNITS", of a reservation with
 // "reserved" behind it: the idempotency key of c belongs to another operation.
 func otherOperation(word string, c *engine.Call) error {
-	op, units, opens := engine.Attempt, "", ""
+	op := engine.Attempt
+	var units, opens string
 	fmt.Sscanf(word, "id %d %s %s", &op, &units, &opens) // missing parts stay empty
 	known := operationText(op, opens != "", units)
 	now := operationText(c.Op, c.TTL > 0, strconv.FormatInt(c.N, 10))
 	if known == now { // of a refund, whose instant the script does not report
 		known, now = known+" at one instant", now+" at another"
 	}
-	return engine.Input("id", "it names %s, and now %s; give each operation an id of its own", known, now)
+	return engine.Input("id",
+		"it names %s, and now %s; give each operation an id of its own", known, now)
 }
 
 // operationText returns an operation in a sentence.
@@ -282,19 +321,23 @@ func reservationError(word string, c *engine.Call) error {
 	about, detail = strings.TrimSpace(about), strings.TrimSpace(detail)
 	switch {
 	case about == "settled" && c.Op == engine.Settle:
-		return fmt.Errorf("%w: with %s, and now %s", engine.ErrSettled, misuse.Units(detail), settledText(c.N))
+		return fmt.Errorf("%w: with %s, and now %s",
+			engine.ErrSettled, misuse.Units(detail), settledText(c.N))
 	case about == "settled":
 		return fmt.Errorf("%w: with %s", engine.ErrSettled, misuse.Units(detail))
 	case about == "units" && c.From != engine.Unknown && strconv.FormatInt(c.From, 10) != detail:
-		return engine.Input("units", "the reservation has %s, not %d; extend it from that number", misuse.Units(detail), c.From)
+		return engine.Input("units", "the reservation has %s, not %d; extend it from that number",
+			misuse.Units(detail), c.From)
 	case about == "units":
-		return engine.Input("units", "the reservation has %s, and %d more pass %d; take fewer", misuse.Units(detail), c.N, engine.MaxUnits)
+		return engine.Input("units", "the reservation has %s, and %d more pass %d; take fewer",
+			misuse.Units(detail), c.N, engine.MaxUnits)
 	}
 	switch reason, units, _ := strings.Cut(detail, " "); reason {
 	case "life":
 		return fmt.Errorf("%w: the grant of %s stays", engine.ErrExpired, misuse.Units(units))
 	case "hold":
-		return fmt.Errorf("%w: its hold has ended; settle it with a number of units", engine.ErrExpired)
+		return fmt.Errorf("%w: its hold has ended; settle it with a number of units",
+			engine.ErrExpired)
 	}
 	return fmt.Errorf("%w: it is unknown, or was settled more than a minute ago", engine.ErrExpired)
 }
@@ -308,4 +351,8 @@ func settledText(n int64) string {
 }
 
 // opWords are the operations that have an idempotency key, in a sentence.
-var opWords = map[engine.Op]string{engine.Attempt: "an attempt", engine.Record: "a record", engine.Refund: "a refund"}
+var opWords = map[engine.Op]string{
+	engine.Attempt: "an attempt",
+	engine.Record:  "a record",
+	engine.Refund:  "a refund",
+}

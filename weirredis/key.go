@@ -33,7 +33,13 @@ import (
 const layout = "weir3:{"
 
 // kindMarks are the texts for kinds in keys.
-var kindMarks = [...]string{engine.KindRolling: "", engine.KindFixed: "/fixed", engine.KindFixedFromFirst: "/fixed_from_first", engine.KindBucket: "/bucket", engine.KindConcurrency: "/concurrency"}
+var kindMarks = [...]string{
+	engine.KindRolling:        "",
+	engine.KindFixed:          "/fixed",
+	engine.KindFixedFromFirst: "/fixed_from_first",
+	engine.KindBucket:         "/bucket",
+	engine.KindConcurrency:    "/concurrency",
+}
 
 // keysOf returns the keys of the rules' histories for k, in the order of the limits, and all
 // keys joined in one string. With one limit it returns only the string.
@@ -150,8 +156,12 @@ func oneSlot(p *engine.Compiled, keys []string) error {
 	for i, key := range keys {
 		if slot := redisslot.Of(key); slot != first {
 			l := &p.Limits[i]
-			return &engine.CallError{Call: l.Call, Err: engine.Input("request", "its limit %q is in slot %d of the Cluster, and limit %q of the first call in slot %d; calls together need one slot: use one policy with a limit without dimensions, which pins it to a slot, or a Redis that is no Cluster",
-				l.Name, slot, p.Limits[0].Name, first)}
+			err := engine.Input("request", "its limit %q is in slot %d of the Cluster, "+
+				"and limit %q of the first call in slot %d; calls together need one slot: "+
+				"use one policy with a limit without dimensions, which pins it to a slot, "+
+				"or a Redis that is no Cluster",
+				l.Name, slot, p.Limits[0].Name, first)
+			return &engine.CallError{Call: l.Call, Err: err}
 		}
 	}
 	return nil

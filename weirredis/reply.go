@@ -34,9 +34,12 @@ type reply struct {
 	at        int64 // the instant
 	wait      int64 // -1 = never, as on the server
 	reset     int64
-	validFor  int64 // time for which the denial stays the same if no call writes; of a grant in full the time until its use may begin
 	blocked   int64 // rest of the longest block that runs
 	began     bool  // the request began or set a block
+
+	// validFor is the time for which a denial stays the same if no call writes. Of a grant in full
+	// it is the time until its use may begin.
+	validFor int64
 
 	reservation string // the packed reservation, if the request has one
 
@@ -58,7 +61,8 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 		return reply{outside: true, at: int56At(text, 1)}, text[outsideBytes:], nil
 	case first == replyError && len(text) >= errorBytes:
 		if size := errorBytes + int(text[3])<<8 + int(text[4]); len(text) >= size {
-			return reply{key: int(text[1])<<8 + int(text[2])}, text[size:], ReplyError(text[errorBytes:size])
+			r.key = int(text[1])<<8 + int(text[2])
+			return r, text[size:], ReplyError(text[errorBytes:size])
 		}
 	case first != replyReplayed || req.operation != "":
 		if rest, ok := r.cut(text, req); ok {
@@ -101,7 +105,7 @@ func (r *reply) cut(text string, req *request) (rest string, ok bool) {
 	default:
 		r.states, rest, ok = req.cutStates(rest)
 	}
-	if !ok || !isWait(r.wait) || !isSpan(r.reset) || !isSpan(r.validFor) || !isSpan(r.blocked) {
+	if !ok || !r.hasTimes() {
 		return "", false
 	}
 	if !req.reserves {
@@ -112,6 +116,11 @@ func (r *reply) cut(text string, req *request) (rest string, ok bool) {
 	}
 	r.reservation = rest[:reservationBytes]
 	return rest[reservationBytes:], true
+}
+
+// hasTimes reports whether the times of a decision are valid.
+func (r *reply) hasTimes() bool {
+	return isWait(r.wait) && isSpan(r.reset) && isSpan(r.validFor) && isSpan(r.blocked)
 }
 
 // cutLimit cuts the limit that bound a replayed operation from text. It reports whether it could.
@@ -165,7 +174,8 @@ type badReply struct{ size int }
 
 // Error names the likely cause.
 func (e badReply) Error() string {
-	return fmt.Sprintf("%d bytes that are not a reply of this version; is there a proxy that changes replies?", e.size)
+	return fmt.Sprintf("%d bytes that are not a reply of this version; "+
+		"is there a proxy that changes replies?", e.size)
 }
 
 // answer sets the result, the states and the reservation of a call.

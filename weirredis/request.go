@@ -173,7 +173,8 @@ func (req *request) writes() bool {
 // canCache reports whether a denial may be answered from memory: the denied attempts
 // themselves must not be recorded.
 func (req *request) canCache() bool {
-	return req.op == engine.Attempt && req.n > 0 && req.mode != engine.CountDenied && !req.states && req.operation == ""
+	isAttempt := req.op == engine.Attempt && req.n > 0 // of 0 units it is a peek
+	return isAttempt && req.mode != engine.CountDenied && !req.states && req.operation == ""
 }
 
 // planOf returns the packed limits of a call. The windows of Periods are those around the
@@ -209,12 +210,14 @@ func newPlan(c *engine.Call, around int64) *plan {
 	}
 	p := &plan{ahead: new(atomic.Int32)}
 	var room [256]byte
-	b := append7(append(room[:0], byte(c.Rules.Mode), byte(len(limits)), 1), c.Rules.IdempotencyTTL.Microseconds())
+	b := append7(append(room[:0], byte(c.Rules.Mode), byte(len(limits)), 1),
+		c.Rules.IdempotencyTTL.Microseconds())
 	for i := range limits {
 		l := &limits[i]
 		kind, three := numbers(l, around)
-		if c.Rules.Mode == engine.CountDenied || kind > 0 || l.Capacity == 0 || l.MinInterval > 0 || l.Cost != 0 || three[0] > 0 {
-			b[2], p.parts = 0, p.parts|partOther
+		if c.Rules.Mode == engine.CountDenied || !isPlain(l, kind, three) {
+			b[2] = 0
+			p.parts |= partOther
 		}
 		if l.Kind == engine.KindBucket {
 			p.parts |= partBucket
@@ -240,16 +243,25 @@ func newPlan(c *engine.Call, around int64) *plan {
 		b = appendBlocks(b, limits, c.Rules.Calls)
 	}
 	if p.text = string(b); p.until > 0 {
-		p.bare, p.limits, p.around = p.text, limits, around
+		p.bare = p.text
+		p.limits = limits
+		p.around = around
 	}
 	return p
+}
+
+// isPlain reports whether the short script decides a limit, with its packed kind and numbers: exact
+// rolling windows with a Max above 0, and nothing else.
+func isPlain(l *engine.Limit, kind byte, three [3]int64) bool {
+	isRolling := kind == 0 && three[0] == 0
+	return isRolling && l.Capacity > 0 && l.MinInterval == 0 && l.Cost == 0
 }
 
 // minWindows is the number of windows of a Period that a request has, if it may find appointments.
 const minWindows = 16
 
-// withWindows returns the plan with the ends of the windows of each Period, until that of an instant.
-// Appointments in windows behind that of now leave at their ends.
+// withWindows returns the plan with the ends of the windows of each Period, until that of an
+// instant. Appointments in windows behind that of now leave at their ends.
 func (p *plan) withWindows(until int64) *plan {
 	if p.bare == "" {
 		return p

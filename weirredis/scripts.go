@@ -39,8 +39,8 @@ var (
 )
 
 // parts are the files of the folder lua that requests need beside those for plain attempts. A
-// server makes the functions of a script again in every call, which takes longer than a decision. So
-// a call runs the smallest script with the parts that its requests need.
+// server makes the functions of a script again in every call, which takes longer than a decision.
+// So a call runs the smallest script with the parts that its requests need.
 type parts uint8
 
 const (

@@ -27,7 +27,8 @@ type Conn struct {
 
 // errZero is the error of the zero and the nil Conn.
 var errZero = weirredis.UnsentError{
-	Err: engine.Input("request", "the zero or nil Conn has no client; make one with goredisconn.New"),
+	Err: engine.Input("request",
+		"the zero or nil Conn has no client; make one with goredisconn.New"),
 }
 
 // New returns a Conn on the client: one for a server, for a Sentinel group
@@ -40,7 +41,8 @@ var errZero = weirredis.UnsentError{
 // not reply, and ClusterStateReloadInterval need not be short.
 func New(client redis.UniversalClient) (*Conn, error) {
 	if isnil.Is(client) {
-		return nil, errors.New("goredisconn: New got no client; make one with redis.NewClient or redis.NewClusterClient")
+		return nil, errors.New("goredisconn: New got no client; " +
+			"make one with redis.NewClient or redis.NewClusterClient")
 	}
 	switch c := client.(type) {
 	case *redis.Client:
@@ -48,10 +50,12 @@ func New(client redis.UniversalClient) (*Conn, error) {
 	case *redis.ClusterClient:
 		return &Conn{client: c, cluster: c, address: strings.Join(c.Options().Addrs, ", ")}, nil
 	case *redis.Ring:
-		return nil, errors.New("goredisconn: a Ring moves keys between servers when one is away, and their histories would " +
-			"begin again; use a Cluster, or a Sentinel group with redis.NewFailoverClient")
+		return nil, errors.New("goredisconn: a Ring moves keys between servers when one is away, " +
+			"and their histories would begin again; " +
+			"use a Cluster, or a Sentinel group with redis.NewFailoverClient")
 	}
-	return nil, fmt.Errorf("goredisconn: %T is not a client this package knows; use *redis.Client or *redis.ClusterClient", client)
+	return nil, fmt.Errorf("goredisconn: %T is not a client this package knows; "+
+		"use *redis.Client or *redis.ClusterClient", client)
 }
 
 // once is a command that go-redis never sends twice.
@@ -116,9 +120,11 @@ func slotsMayHaveMoved(err error) bool {
 	return !errors.As(err, &rejected) || redis.IsClusterDownError(err) || redis.IsLoadingError(err)
 }
 
-func (c *Conn) run(ctx context.Context, command, script string, keys, args []string) (string, error) {
-	words := make([]any, 3, 3+len(keys)+len(args))
-	words[0], words[1], words[2] = command, script, len(keys)
+func (c *Conn) run(
+	ctx context.Context, command, script string, keys, args []string,
+) (string, error) {
+	words := make([]any, 0, 3+len(keys)+len(args))
+	words = append(words, command, script, len(keys))
 	for _, k := range keys {
 		words = append(words, k)
 	}
@@ -142,7 +148,9 @@ func classify(err error) error {
 		return nil
 	case errors.As(err, &rejected):
 		return weirredis.ReplyError(rejected.Error())
-	case errors.As(err, &op) && op.Op == "dial", errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrClosed):
+	case errors.As(err, &op) && op.Op == "dial",
+		errors.Is(err, redis.ErrPoolTimeout),
+		errors.Is(err, redis.ErrClosed):
 		return weirredis.UnsentError{Err: err}
 	}
 	return err

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,7 +55,8 @@ const (
 
 // errZero is the error of the zero and the nil Conn.
 var errZero = weirredis.UnsentError{
-	Err: engine.Input("request", "the zero or nil Conn has no client; make one with rueidisconn.New"),
+	Err: engine.Input("request",
+		"the zero or nil Conn has no client; make one with rueidisconn.New"),
 }
 
 // New connects. While the server is away New returns a Conn too, whose calls fail with an
@@ -168,12 +168,17 @@ func unsent(err error) error {
 // not answer, or is not ready.
 func isAway(err error) bool {
 	if rejected, ok := errors.AsType[weirredis.ReplyError](err); ok {
-		word, _, _ := strings.Cut(string(rejected), " ")
-		return slices.Contains([]string{"LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY"}, word)
+		switch word, _, _ := strings.Cut(string(rejected), " "); word {
+		case "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY":
+			return true
+		}
+		return false
 	}
-	_, tlsFault := errors.AsType[*tls.CertificateVerificationError](err)
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return false
+	}
 	_, network := errors.AsType[net.Error](err)
-	return !tlsFault && (network || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded))
+	return network || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // Eval runs the script at most once. It returns when ctx is done.
