@@ -226,6 +226,9 @@ func TestTogetherInOppositeOrders(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	d := must.Get(one.Peek(ctx, K("a"), 1))(t)
+	d, err := one.Peek(ctx, K("a"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	assert.Equal(t, d.Remaining, MaxUnits-80_000, "room after all calls")
 }

@@ -25,16 +25,25 @@ func TestDecideForIsDecide(t *testing.T) {
 	l := mustNew(t, twoDimensions)
 	at := time.UnixMicro(1_700_000_000_000_000)
 	values := map[string]string{"user": "ann", "tenant": "acme"}
-	o := must.Get(l.DecideFor(ctx, values, Request{N: 2, At: at, ID: "a"}))(t)
+	o, err := l.DecideFor(ctx, values, Request{N: 2, At: at, ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if !o.Allowed || o.Key.Value(0)+o.Key.Value(1) != "acmeann" || o.Rules != l.Compiled() || o.N != 2 || !o.At.Equal(at) {
 		t.Errorf("got %+v", o)
 	}
 	if len(o.States) != 2 || o.States[0].Used != 2 || o.States[1].Remaining != 7 {
 		t.Errorf("states %+v; want 2 used of the first, 7 left of the second", o.States)
 	}
-	again := must.Get(l.DecideFor(ctx, values, Request{N: 2, At: at, ID: "a"}))(t)
+	again, err := l.DecideFor(ctx, values, Request{N: 2, At: at, ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	assert.Equal(t, again.Replayed, true, "the same id again is replayed")
-	denied := must.Get(l.DecideFor(ctx, values, Request{N: 1, At: at}))(t)
+	denied, err := l.DecideFor(ctx, values, Request{N: 1, At: at})
+	if err != nil {
+		t.Fatal(err)
+	}
 	assert.Equal(t, denied.Limit, "minute-tenant-user", "the limit that denied")
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestDecisionString: a decision gives its reason in one sentence.
@@ -50,7 +49,10 @@ func TestReplayHasTheNumbersOfTheFirstDecision(t *testing.T) {
 		return mustNew(t, policy, WithEngine(m)).At(at)
 	}
 	hour := Limit{Name: "hour", Max: 1, Window: time.Hour, By: []string{"user"}}
-	first := must.Get(on(hour).AllowOnce(ctx, K("ann"), 2, "one"))(t)
+	first, err := on(hour).AllowOnce(ctx, K("ann"), 2, "one")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if first.Allowed || first.Max != 1 || first.Window != time.Hour || first.Used != 1 {
 		t.Fatalf("%+v, want a denial with the numbers of its limit", first)
 	}
@@ -59,7 +61,10 @@ func TestReplayHasTheNumbersOfTheFirstDecision(t *testing.T) {
 	raised, day := hour, hour
 	raised.Max, day.Name, day.Kind = 5, "day", KindFixed
 	for _, now := range []Limit{hour, raised, day} {
-		got := must.Get(on(now).AllowOnce(ctx, K("ann"), 2, "one"))(t)
+		got, err := on(now).AllowOnce(ctx, K("ann"), 2, "one")
+		if err != nil {
+			t.Fatal(err)
+		}
 		assert.Equal(t, got, want, "under %+v", now)
 	}
 }

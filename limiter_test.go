@@ -11,7 +11,6 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // The kinds of bad input, for errors.Is.
@@ -51,7 +50,9 @@ func TestR14BadInput(t *testing.T) {
 		{Name: "user", Max: 1, Window: time.Minute, By: []string{"tenant", "user"}},
 		{Name: "tenant", Max: 1, Window: time.Minute, By: []string{"tenant"}},
 	}})
-	must.Get(l.Record(ctx, K("o"), MaxUnits))(t)
+	if _, err := l.Record(ctx, K("o"), MaxUnits); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		err, want error
 		says      string
@@ -131,7 +132,11 @@ func TestR14BadInput(t *testing.T) {
 // microseconds, and the text of an error has no reading of a monotonic clock.
 func TestInstantBounds(t *testing.T) {
 	for text, micros := range map[string]int64{firstInstant: 0, lastInstant: MaxInstant} {
-		assert.Equal(t, must.Get(time.Parse(time.RFC3339Nano, text))(t).UnixMicro(), micros, "%s in µs", text)
+		got, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		assert.Equal(t, got.UnixMicro(), micros, "%s in µs", text)
 	}
 	if _, err := instant(time.Now().Add(-100*365*24*time.Hour), ""); err == nil || strings.Contains(err.Error(), "m=") {
 		t.Errorf("got %v, want an instant without its monotonic reading", err)
@@ -208,7 +213,11 @@ func TestThroughTheInterface(t *testing.T) {
 func TestCancelledContext(t *testing.T) {
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	assert.Equal(t, must.Get(mustNew(t, perUser(1, time.Minute)).Allow(gone, K("42")))(t).Granted, 1, "granted")
+	d, err := mustNew(t, perUser(1, time.Minute)).Allow(gone, K("42"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	assert.Equal(t, d.Granted, 1, "granted")
 }
 
 // TestLimiterAtUsesItsInstant: every method acts at the chosen instant.
@@ -217,7 +226,11 @@ func TestLimiterAtUsesItsInstant(t *testing.T) {
 	at, later, k := l.At(first), l.At(first.Add(time.Second)), K("42")
 	used := func(want int64) {
 		t.Helper()
-		assert.Equal(t, must.Get(at.Count(ctx, k, "user", time.Minute))(t), want, "units counted")
+		n, err := at.Count(ctx, k, "user", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		assert.Equal(t, n, want, "units counted")
 	}
 	decide := func(d Decision, err error) {
 		t.Helper()
@@ -242,7 +255,11 @@ func TestLimiterAtUsesItsInstant(t *testing.T) {
 			t.Errorf("refund once: got %v, %v; want %s", d, err, want)
 		}
 	}
-	assert.Equal(t, must.Get(later.Refund(ctx, k, first, 2))(t), 2, "refund")
+	n, err := later.Refund(ctx, k, first, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	assert.Equal(t, n, 2, "refund")
 	used(3)
 	for name, c := range map[string]Call{
 		"of another instant": {From: first.Add(time.Microsecond), Request: Request{N: 1}},
@@ -256,7 +273,9 @@ func TestLimiterAtUsesItsInstant(t *testing.T) {
 			t.Errorf("a refund %s: got %v, %v; want %s", name, d, err, want)
 		}
 	}
-	must.Get(at.AllowN(ctx, k, 3))(t)
+	if _, err := at.AllowN(ctx, k, 3); err != nil {
+		t.Fatal(err)
+	}
 	DecideAll(ctx, []Call{{Limiter: at, Key: k, Request: Request{N: 1}}})
 	if calls := []Call{{Limiter: at, Key: k, Request: Request{N: 1}}}; DecideTogether(ctx, calls) != nil || !calls[0].Decision.At.Equal(first) {
 		t.Errorf("together: got %+v, want the instant %v", calls[0], first)

@@ -24,7 +24,11 @@ var ctx = context.Background()
 // mustNew returns a limiter or fails the test.
 func mustNew(t testing.TB, p Policy, opts ...Option) *Limiter {
 	t.Helper()
-	return must.Get(New(p, opts...))(t)
+	limiter, err := New(p, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
 }
 
 // perUser is a policy of n units a window for each user.
@@ -136,7 +140,9 @@ func TestR13AtTheCap(t *testing.T) {
 						t.Fatalf("key %d at the cap: %v %v, want a denial: its history still counts", i, d, err)
 					}
 				}
-				must.Get(l.Peek(ctx, K("new"), 1))(t)
+				if _, err := l.Peek(ctx, K("new"), 1); err != nil {
+					t.Fatal(err)
+				}
 				// Many keys: some meet a block of the table that is full, and others do not.
 				others := make([]Key, 1000)
 				for i := range others {
@@ -194,7 +200,7 @@ func TestR13FullBucketsAreForgotten(t *testing.T) {
 			return mustNew(t, Policy{Name: "p", Limits: []Limit{l}}, WithEngine(m))
 		}
 		slow, fast := bucket(1, 1, 24*time.Hour), bucket(3, 15, 3*time.Second)
-		assert.Equal(t, must.Get(slow.Allow(ctx, K("slow")))(t).Granted, 1, "granted")
+		assert.Equal(t, mustAllow(t, slow, K("slow")).Granted, 1, "granted")
 		for i := range race.Fewer(100_000) {
 			if d, err := fast.Allow(ctx, K(fmt.Sprint(i))); err != nil || !d.Allowed {
 				t.Fatal(d, err)
@@ -204,7 +210,7 @@ func TestR13FullBucketsAreForgotten(t *testing.T) {
 		if m.Len() > 4000 {
 			t.Errorf("%d buckets are held; 1,000 lack a unit", m.Len())
 		}
-		assert.Equal(t, must.Get(slow.Allow(ctx, K("slow")))(t).Granted, 0, "granted after seconds of 24 h")
+		assert.Equal(t, mustAllow(t, slow, K("slow")).Granted, 0, "granted after seconds of 24 h")
 	})
 }
 
@@ -239,7 +245,7 @@ func TestRulesDoNotFight(t *testing.T) {
 	if race.Enabled {
 		return // the race detector allocates
 	}
-	rules := must.Get(limits(1).Compile())(t)
+	rules := mustCompile(t, limits(1))
 	engines := []*Memory{NewMemory(), NewMemory()}
 	calls := []engine.Call{{Rules: rules, Key: K("ann"), N: 1}}
 	turn := func() {
@@ -265,7 +271,9 @@ func TestReloadsLeaveNothing(t *testing.T) {
 				calls := []Call{{Limiter: l, Key: K("a"), Request: attempt}, {Limiter: kept, Key: K("b"), Request: attempt}}
 				must.Do(t, DecideTogether(ctx, calls))
 			}
-			must.Get(l.Decide(ctx, K("a"), Request{N: 1}))(t)
+			if _, err := l.Decide(ctx, K("a"), Request{N: 1}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	reload(1_000)

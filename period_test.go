@@ -41,7 +41,10 @@ func unpackZones(t *testing.T) zoneData {
 	if err != nil {
 		t.Fatal("go env GOROOT:", err)
 	}
-	archive := must.Get(zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib/time/zoneinfo.zip")))(t)
+	archive, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib/time/zoneinfo.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer archive.Close()
 	dir := t.TempDir()
 	must.Do(t, os.CopyFS(dir, archive))
@@ -50,7 +53,10 @@ func unpackZones(t *testing.T) zoneData {
 
 func (d zoneData) load(t *testing.T, name string) *time.Location {
 	t.Helper()
-	text := must.Get(os.ReadFile(filepath.Join(string(d), name)))(t)
+	text, err := os.ReadFile(filepath.Join(string(d), name))
+	if err != nil {
+		t.Fatal(err)
+	}
 	zone, err := time.LoadLocationFromTZData(name, text)
 	if err != nil {
 		t.Fatal(name, err)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestNewChecksEveryField: a value out of range is an error with the limit, the field and
@@ -140,7 +139,7 @@ func TestNewAcceptsTheBounds(t *testing.T) {
 	} {
 		l := mustNew(t, Policy{Name: "p", Limits: []Limit{l}})
 		for range 3 {
-			must.Get(l.Allow(ctx, K()))(t)
+			mustAllow(t, l, K())
 		}
 	}
 }
@@ -153,11 +152,11 @@ func TestDimensions(t *testing.T) {
 	c := Limit{Name: "c", Max: 1, Window: time.Second, By: []string{"x", "z", "y"}}
 	for _, limits := range [][]Limit{{a, b, c}, {c, b, a}} {
 		p := Policy{Name: "p", Dimensions: []string{"y", "x", "z"}, Limits: limits}
-		rules := must.Get(p.Compile())(t)
+		rules := mustCompile(t, p)
 		by := rules.Limits[rules.LimitNamed("c")].By
 		assert.Equal(t, fmt.Sprint(rules.Dimensions, by), "[y x z] [1 0 2]", "dimensions, and the values by which limit c counts")
 	}
-	one := must.Get(Policy{Name: "p", Limits: []Limit{PerMinute(1, "user")}}.Compile())(t)
+	one := mustCompile(t, Policy{Name: "p", Limits: []Limit{PerMinute(1, "user")}})
 	assert.Equal(t, fmt.Sprint(one.Dimensions), "[user]", "the only dimension")
 }
 
@@ -189,12 +188,12 @@ func TestConstructors(t *testing.T) {
 		}
 		others := PerDay(1, by...).Named("others")
 		p := Policy{Name: "p", Dimensions: []string{"tenant", "teacher"}, Limits: []Limit{c.made, others}}
-		assert.Equal(t, must.Get(p.Compile())(t).Limits[0].Name, c.name, "the name of one of several limits")
+		assert.Equal(t, mustCompile(t, p).Limits[0].Name, c.name, "the name of one of several limits")
 		p.Limits, p.Dimensions = p.Limits[:1], nil
 		if len(c.made.By) > 1 {
 			p.Dimensions = by
 		}
-		if sole := must.Get(p.Compile())(t).Limits[0].Name; sole != "limit" && c.made.Name == "" {
+		if sole := mustCompile(t, p).Limits[0].Name; sole != "limit" && c.made.Name == "" {
 			t.Errorf("the sole limit is called %q, want limit", sole)
 		}
 	}
@@ -222,6 +221,26 @@ func TestMaxBurstFillsWithin400Days(t *testing.T) {
 	}{{10, MaxWindow, 10}, {1_000_003, MaxWindow, 1_000_003}, {1, MaxWindow, 1}, {3, time.Hour * 24, 1200}, {7, 11 * time.Hour * 24, 254}} {
 		l := Limit{Name: "l", Max: c.most, Window: c.window, Kind: KindBucket, Burst: c.want}
 		assert.Equal(t, l.maxBurst(), c.want, "%d per %v: the largest burst", c.most, c.window)
-		must.Get((Policy{Name: "p", Limits: []Limit{l}}).Compile())(t)
+		mustCompile(t, (Policy{Name: "p", Limits: []Limit{l}}))
 	}
+}
+
+// mustCompile returns the rules of a policy.
+func mustCompile(t testing.TB, p Policy) *engine.Compiled {
+	t.Helper()
+	rules, err := p.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rules
+}
+
+// mustAllow decides an attempt of one unit.
+func mustAllow(t testing.TB, l *Limiter, k Key) Decision {
+	t.Helper()
+	d, err := l.Allow(ctx, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // Each test of this file names a trap of an earlier API: code that compiled and meant something
@@ -44,8 +43,13 @@ func TestRequestIsAnAttempt(t *testing.T) {
 		}
 	}
 	l := mustNew(t, perUser(5, time.Minute))
-	must.Get(l.Decide(ctx, K("ann"), Request{N: 2}))(t)
-	d := must.Get(l.Peek(ctx, K("ann"), 0))(t)
+	if _, err := l.Decide(ctx, K("ann"), Request{N: 2}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := l.Peek(ctx, K("ann"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	assert.Equal(t, d.Remaining, 3, "units left after an attempt of 2")
 }
 
@@ -62,11 +66,15 @@ func TestOrderOfLimitsChangesNoKey(t *testing.T) {
 		if d, err := l.Allow(ctx, K("acme", "ann")); err != nil || d.Remaining != 4-int64(used) {
 			t.Errorf("limits %d: got %v, %v; want the history of the same user", used, d, err)
 		}
-		named := must.Get(l.Key(map[string]string{"user": "ann", "tenant": "acme"}))(t)
+		named, err := l.Key(map[string]string{"user": "ann", "tenant": "acme"})
+		if err != nil {
+			t.Fatal(err)
+		}
 		assert.Equal(t, named.Value(0)+" "+named.Value(1), "acme ann", "the values of a key by names")
 
 		p.Dimensions = nil // the order must be declared
-		assert.Err(New(p))(t, nil, "Dimensions: missing", "declare the order of the values in K")
+		_, err = New(p)
+		assert.Error(t, err, nil, "Dimensions: missing", "declare the order of the values in K")
 	}
 }
 
@@ -98,7 +106,8 @@ func TestTTLIsForReservationsOnly(t *testing.T) {
 		if op == engine.Refund {
 			c.From = time.UnixMicro(1)
 		}
-		assert.Err(c.Do(ctx))(t, errRequest, "TTL is for Limiter.Reserve")
+		_, err := c.Do(ctx)
+		assert.Error(t, err, errRequest, "TTL is for Limiter.Reserve")
 	}
 	assert.Equal(t, m.Len(), 0, "histories")
 	if r, d, err := l.Reserve(ctx, K("ann"), Request{N: 1, TTL: time.Second}); r == nil || !d.Allowed || err != nil {

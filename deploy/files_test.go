@@ -16,7 +16,10 @@ import (
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text := must.Get(os.ReadFile(path))(t)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return string(text)
 }
 

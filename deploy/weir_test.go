@@ -92,12 +92,22 @@ func local(address string) string {
 // get asks for a path and returns the answer.
 func (w *weir) get(addr, path string, header http.Header) (status int, body []byte) {
 	w.t.Helper()
-	r := must.Get(http.NewRequest("GET", "http://"+addr+path, nil))(w.t)
+	r, err := http.NewRequest("GET", "http://"+addr+path, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	r.Header = header
 	client := http.Client{Timeout: testTimeout}
-	res := must.Get(client.Do(r))(w.t)
+	res, err := client.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	defer res.Body.Close()
-	return res.StatusCode, must.Get(io.ReadAll(res.Body))(w.t)
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return res.StatusCode, text
 }
 
 // gets requests paths and compares the status; 200 also means 204.

@@ -32,7 +32,11 @@ func TestRuleAppliesTheFile(t *testing.T) {
 	s, ctx := newSet(t, ruleSource), context.Background()
 	decide := func(name string, values map[string]string) weir.Outcome {
 		t.Helper()
-		return must.Get(s.Rule(name).DecideFor(ctx, values, weir.Request{N: 1}))(t)
+		d, err := s.Rule(name).DecideFor(ctx, values, weir.Request{N: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
 	}
 	o := decide("api", map[string]string{"user": "ann"})
 	if !o.Allowed || o.Rules != s.Rule("api").Compiled() || o.Key.Value(0) != "ann" || o.Units[0] != "call" || o.States[0].Used != 1 {
@@ -84,7 +88,9 @@ func TestRuleReserves(t *testing.T) {
 		if _, _, err := login.ReserveFor(ctx, map[string]string{"user": "bob"}, weir.Request{N: 1, ID: "x"}); err != nil {
 			t.Fatal(err)
 		}
-		must.Get(login.DecideFor(ctx, map[string]string{"user": "bob"}, weir.Request{N: 1}))(t)
+		if _, err := login.DecideFor(ctx, map[string]string{"user": "bob"}, weir.Request{N: 1}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	again, replayed, err := login.ReserveFor(ctx, map[string]string{"user": "bob"}, weir.Request{N: 1, ID: "x"})
 	if err != nil || !replayed.Replayed || !replayed.Allowed || again == nil {
@@ -103,13 +109,23 @@ func TestRuleFollowsReloads(t *testing.T) {
 	ctx, ann, rule := context.Background(), map[string]string{"user": "ann"}, s.Rule("api")
 	reload := func(src string) {
 		t.Helper()
-		must.Do(t, s.Reload(must.Get(policy.Parse("weir.yaml", []byte(src)))(t)))
+		file, err := policy.Parse("weir.yaml", []byte(src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		must.Do(t, s.Reload(file))
 	}
-	must.Get(rule.DecideFor(ctx, ann, weir.Request{N: 1}))(t)
+	if _, err := rule.DecideFor(ctx, ann, weir.Request{N: 1}); err != nil {
+		t.Fatal(err)
+	}
 	reload("version: 1\npolicies:\n  api: {limit: 3 per minute per user}\n")
-	assert.Equal(t, must.Get(rule.DecideFor(ctx, ann, weir.Request{N: 1}))(t).Remaining, 1, "room under the new number")
+	d, err := rule.DecideFor(ctx, ann, weir.Request{N: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	assert.Equal(t, d.Remaining, 1, "room under the new number")
 	reload("version: 1\npolicies:\n  other: {limit: 3 per minute per user}\n")
-	_, err := rule.DecideFor(ctx, ann, weir.Request{N: 1})
+	_, err = rule.DecideFor(ctx, ann, weir.Request{N: 1})
 	if !errors.Is(err, ErrNoPolicy) || !strings.Contains(err.Error(), `"api"`) || rule.Compiled() != nil {
 		t.Errorf("got %v, want ErrNoPolicy and no rules", err)
 	}

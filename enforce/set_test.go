@@ -28,8 +28,15 @@ policies:
 
 func newSet(t *testing.T, src string) *Set {
 	t.Helper()
-	f := must.Get(policy.Parse("weir.yaml", []byte(src)))(t)
-	return must.Get(New(f, weir.NewMemory()))(t)
+	f, err := policy.Parse("weir.yaml", []byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := New(f, weir.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
 }
 
 // TestSetMethods: each method decides, charges, refunds or resets as its name states, by the
@@ -59,7 +66,9 @@ func TestSetMethods(t *testing.T) {
 		t.Errorf("released: blocked until %v, %v", until, err)
 	}
 	wants(true, -2)(s.Record(ctx, "api", ann, 3))
-	must.Get(s.Reset(ctx, "api", ann))(t)
+	if _, err := s.Reset(ctx, "api", ann); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 { // an idempotency key charges once
 		wants(true, 0)(s.Decide(ctx, "api", ann, weir.Request{N: 1, ID: "a"}))
 	}
@@ -114,7 +123,10 @@ func TestSetReload(t *testing.T) {
 	if o, err := s.Check(ctx, "a", nil, 1); err != nil || !o.Allowed {
 		t.Fatal(o, err)
 	}
-	f := must.Get(policy.Parse("weir.yaml", []byte(two)))(t)
+	f, err := policy.Parse("weir.yaml", []byte(two))
+	if err != nil {
+		t.Fatal(err)
+	}
 	must.Do(t, s.Reload(f))
 	if o, err := s.Check(ctx, "a", nil, 1); err != nil || !o.Allowed || o.Remaining != 1 {
 		t.Errorf("the second of 3: %+v, %v", o, err)
@@ -133,8 +145,14 @@ func TestSetReload(t *testing.T) {
 func TestReloadKeepsTheContentOfTheFile(t *testing.T) {
 	path, content := filepath.Join(t.TempDir(), "weir.yaml"), []byte("version: 1\npolicies: {a: {limit: 1 per hour}}")
 	must.Do(t, os.WriteFile(path, content, 0o600))
-	s := must.Get(Open(path, weir.NewMemory()))(t)
-	other := must.Get(policy.Parse("other", []byte("version: 1\npolicies: {b: {limit: 2 per hour}}")))(t)
+	s, err := Open(path, weir.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := policy.Parse("other", []byte("version: 1\npolicies: {b: {limit: 2 per hour}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	must.Do(t, s.Reload(other))
 	if seen := s.policies.Version().Source; !bytes.Equal(seen, content) {
 		t.Errorf("Watch begins with %q, want the content that Open read", seen)
@@ -154,7 +172,10 @@ func TestWatchLogsByDefault(t *testing.T) {
 		must.Do(t, os.Rename(path+".new", path))
 	}
 	write("{limit: 1 per hour per user}")
-	s := must.Get(Open(path, weir.NewMemory()))(t)
+	s, err := Open(path, weir.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- s.Watch(ctx, nil) }()
@@ -191,7 +212,10 @@ func TestSetWatch(t *testing.T) {
 		must.Do(t, os.Rename(path+".new", path))
 	}
 	write("1 per hour")
-	s := must.Get(Open(path, weir.NewMemory()))(t)
+	s, err := Open(path, weir.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
 	write("2 per hour") // a change between Open and Watch is noticed
 	ctx, stop := context.WithCancel(context.Background())
 	reloaded, ended := make(chan error), make(chan error)

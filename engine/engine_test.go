@@ -95,7 +95,8 @@ func TestResets(t *testing.T) {
 		`no limit ""; use one of ["user" "app"]`:                                                         {""},
 		`no limit of policy "apart" counts by all of ["user" "app"]; name one or more of ["user" "app"]`: nil,
 	} {
-		assert.Err(apart.Resets(names))(t, &InputError{Field: "limit"}, says)
+		_, err := apart.Resets(names)
+		assert.Error(t, err, &InputError{Field: "limit"}, says)
 	}
 }
 

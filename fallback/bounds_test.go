@@ -11,7 +11,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -33,7 +32,7 @@ func newFleet(t *testing.T, n int, p weir.Policy, opts ...fallback.Option) *flee
 	opts = append([]fallback.Option{fallback.Instances(n)}, opts...)
 	for range n {
 		engine := fallback.New(f.store, fallback.Share, opts...)
-		f.limiters = append(f.limiters, must.Get(weir.New(p, weir.WithEngine(engine)))(t))
+		f.limiters = append(f.limiters, newLimiter(t, p, weir.WithEngine(engine)))
 	}
 	return f
 }
@@ -64,7 +63,7 @@ func (f *fleet) run(t *testing.T, r *rand.Rand, window, up time.Duration) {
 		}
 		i := round[0]
 		round = round[1:]
-		d := must.Get(f.limiters[i].Allow(ctx, weir.K()))(t)
+		d := mustAllow(t, f.limiters[i], weir.K())
 		if d.Allowed {
 			f.grants = append(f.grants, grant{time.Since(began), i, d.Degraded})
 		}

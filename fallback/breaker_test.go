@@ -27,7 +27,9 @@ func TestBreakerOpens(t *testing.T) {
 			s.Break(weirtest.Down())
 			s.fail(4)
 			s.Restore()
-			must.Get(s.Peek(ctx, weir.K("42"), 1))(t)
+			if _, err := s.Peek(ctx, weir.K("42"), 1); err != nil {
+				t.Fatal(err)
+			}
 			s.want(up)
 		}
 		s.Break(weirtest.Down())
@@ -37,7 +39,8 @@ func TestBreakerOpens(t *testing.T) {
 		s.want(down)
 
 		before := s.Calls()
-		assert.Err(s.Allow(ctx, weir.K("42")))(t, weir.ErrUnavailable, "5 calls in a row failed", "weirtest: down")
+		_, err := s.Allow(ctx, weir.K("42"))
+		assert.Error(t, err, weir.ErrUnavailable, "5 calls in a row failed", "weirtest: down")
 		s.fail(100)
 		assert.Equal(t, s.Calls(), before, "calls of the store while the breaker was open")
 		if got := s.fallback.Status(); got.Failures != 17 || got.Degraded != 0 || got.Cause == nil {
@@ -77,7 +80,11 @@ func TestBreakerProbes(t *testing.T) {
 				if took := time.Since(back); took > time.Second {
 					t.Errorf("the store's return was found after %v", took)
 				}
-				assert.Equal(t, must.Get(s.Peek(ctx, weir.K("42"), 1))(t).Degraded, false, "degraded after the store's return")
+				d, err := s.Peek(ctx, weir.K("42"), 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				assert.Equal(t, d.Degraded, false, "degraded after the store's return")
 			}
 		})
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	_ "github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -21,7 +20,7 @@ import (
 // down one allocates.
 func TestFallbackNoAllocation(t *testing.T) {
 	for _, mode := range modes {
-		limiter := must.Get(weir.New(ten, weir.WithEngine(fallback.New(weir.NewMemory(), mode))))(t)
+		limiter := newLimiter(t, ten, weir.WithEngine(fallback.New(weir.NewMemory(), mode)))
 		assert.Equal(t, testing.AllocsPerRun(100, func() { limiter.Allow(ctx, weir.K("42")) }), 0, "%v, up: allocations", mode)
 		synctest.Test(t, func(t *testing.T) { // here no time passes, and so no probe comes
 			s := newStore(t, ten, mode)

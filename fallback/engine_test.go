@@ -14,7 +14,6 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -57,7 +56,7 @@ func newWatched(t *testing.T, p weir.Policy, mode engine.Outage, opts ...fallbac
 	s := &store{faulty: weirtest.NewFaulty(weir.NewMemory()), t: t}
 	s.fallback = fallback.New(s.faulty, mode, opts...)
 	t.Cleanup(s.fallback.Close)
-	s.Limiter = must.Get(weir.New(p, weir.WithEngine(s.fallback)))(t)
+	s.Limiter = newLimiter(t, p, weir.WithEngine(s.fallback))
 	return s
 }
 
@@ -160,7 +159,7 @@ func TestFallbackAtInstants(t *testing.T) {
 // TestFallbackModesOfLimiters: limiters of several modes on one store share its breaker.
 func TestFallbackModesOfLimiters(t *testing.T) {
 	s := newStore(t, ten, fallback.Deny, fallback.Instances(3))
-	limiter := must.Get(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(fallback.Allow)))(t)
+	limiter := newLimiter(t, ten, weir.WithEngine(s.fallback), weir.WithOutage(fallback.Allow))
 	s.Break(weirtest.Down())
 	s.fail(5)
 	s.want(down)
@@ -179,7 +178,7 @@ func TestStrictestModeTogether(t *testing.T) {
 		s.Break(weirtest.Down())
 		var calls []weir.Call
 		for _, o := range of {
-			l := must.Get(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(o)))(t)
+			l := newLimiter(t, ten, weir.WithEngine(s.fallback), weir.WithOutage(o))
 			calls = append(calls, weir.Call{Limiter: l, Key: weir.K("42"), Request: weir.Request{N: 2}})
 		}
 		err := weir.DecideTogether(ctx, calls)
@@ -251,7 +250,7 @@ func TestBatchesFollowTheMode(t *testing.T) {
 		{fallback.Share, "allowed", "allowed", "denied"},
 	} {
 		store := &keyStore{Memory: weir.NewMemory()}
-		l := must.Get(weir.New(twoPerUser, weir.WithEngine(fallback.New(store, c.mode, fallback.FailureThreshold(2)))))(t)
+		l := newLimiter(t, twoPerUser, weir.WithEngine(fallback.New(store, c.mode, fallback.FailureThreshold(2))))
 		want := func(name string, keys []string, want ...string) {
 			t.Helper()
 			calls := []weir.Call{{Limiter: l, Request: weir.Request{N: 1}}}
@@ -288,7 +287,10 @@ func TestCachedDenialsAreNoEvidence(t *testing.T) {
 		store := &keyStore{Memory: weir.NewMemory(), down: true}
 		f := fallback.New(store, fallback.Deny, fallback.FailureThreshold(3))
 		f.Close() // only callers probe
-		rules := must.Get(twoPerUser.Compile())(t)
+		rules, err := twoPerUser.Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
 		allow := func(key string) (engine.Result, error) {
 			calls := []engine.Call{{Rules: rules, Key: weir.K(key), N: 1}}
 			f.Do(ctx, calls)
@@ -315,4 +317,24 @@ func TestCachedDenialsAreNoEvidence(t *testing.T) {
 			t.Errorf("the next call after a cached denial: %+v, %v, %+v; want it to end the outage", d, err, f.Status())
 		}
 	})
+}
+
+// mustAllow decides an attempt of one unit.
+func mustAllow(t testing.TB, l *weir.Limiter, k weir.Key) weir.Decision {
+	t.Helper()
+	d, err := l.Allow(ctx, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// newLimiter returns a limiter of the policy.
+func newLimiter(t testing.TB, p weir.Policy, opts ...weir.Option) *weir.Limiter {
+	t.Helper()
+	l, err := weir.New(p, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }

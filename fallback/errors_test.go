@@ -176,6 +176,6 @@ func TestPanicOfTheEngineReachesTheCaller(t *testing.T) {
 		}
 		s.Restore()
 		time.Sleep(time.Second)
-		assert.Equal(t, must.Get(s.Allow(ctx, weir.K("42")))(t).Degraded, false, "degraded when it is restored")
+		assert.Equal(t, mustAllow(t, s.Limiter, weir.K("42")).Degraded, false, "degraded when it is restored")
 	})
 }

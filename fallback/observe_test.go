@@ -12,7 +12,6 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -49,7 +48,7 @@ func TestObserveAroundAndInsideAFallback(t *testing.T) {
 			fallback.FailureThreshold(2), fallback.ErrorLog(slog.New(slog.DiscardHandler)))
 		defer f.Close()
 		around := weir.Observe(f, outside.add)
-		limiter := must.Get(weir.New(ten, weir.WithEngine(around)))(t)
+		limiter := newLimiter(t, ten, weir.WithEngine(around))
 		for _, step := range []struct {
 			name            string
 			fault           weirtest.Fault // nil = the store decides
@@ -63,7 +62,7 @@ func TestObserveAroundAndInsideAFallback(t *testing.T) {
 			if store.Restore(); step.fault != nil {
 				store.Break(step.fault)
 			}
-			must.Get(limiter.Allow(ctx, weir.K("42")))(t)
+			mustAllow(t, limiter, weir.K("42"))
 			assert.Equal(t, inside.take(), step.inside, "%s: reports inside", step.name)
 			assert.Equal(t, outside.take(), step.outside, "%s: reports outside", step.name)
 		}
@@ -88,8 +87,8 @@ func TestFallbackDoesNotTimeAnObservedMemory(t *testing.T) {
 			_, timed = ctx.Deadline()
 		})
 		outer := weir.Observe(inner, func(context.Context, *engine.Call, time.Duration) { reported++ })
-		limiter := must.Get(weir.New(ten, weir.WithEngine(fallback.New(outer, fallback.Deny))))(t)
-		must.Get(limiter.Allow(ctx, weir.K("42")))(t)
+		limiter := newLimiter(t, ten, weir.WithEngine(fallback.New(outer, fallback.Deny)))
+		mustAllow(t, limiter, weir.K("42"))
 		_, isMemory := store.(*weir.Memory)
 		assert.Equal(t, timed, !isMemory, "%T: the call has a deadline", store)
 		assert.Equal(t, reported, 1, "%T: reports", store)

@@ -27,7 +27,10 @@ var rewrite = flag.Bool("rewrite", false, "write the outcomes of testdata/outage
 // key have an outcome: the decision, or the kinds of its error.
 func TestOutages(t *testing.T) {
 	const path = "testdata/outages.txt"
-	text := must.Get(os.ReadFile(path))(t)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var played strings.Builder
 	synctest.Test(t, func(t *testing.T) {
 		var o *outage
@@ -85,7 +88,11 @@ func newOutage(t *testing.T, words []string) *outage {
 		case "threshold":
 			opts = append(opts, fallback.FailureThreshold(n))
 		case "timeout":
-			opts = append(opts, fallback.Timeout(must.Get(time.ParseDuration(value))(t)))
+			duration, err := time.ParseDuration(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts = append(opts, fallback.Timeout(duration))
 		default:
 			t.Fatalf("%q: unknown word %q", words, w)
 		}
@@ -104,7 +111,11 @@ func (o *outage) change(t *testing.T, words []string) {
 	case "break silent":
 		o.Break(weirtest.Silent())
 	case "break slow":
-		o.Break(weirtest.Slow(must.Get(time.ParseDuration(length))(t)))
+		duration, err := time.ParseDuration(length)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Break(weirtest.Slow(duration))
 	case "restore":
 		o.Restore()
 	case "sleep 1s":

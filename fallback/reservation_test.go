@@ -40,7 +40,9 @@ func used(t *testing.T, l *weir.Limiter, user string) string {
 	t.Helper()
 	states := make([]weir.LimitState, len(l.Compiled().Limits))
 	peek := weir.Call{Limiter: l, Key: weir.K(user), Op: engine.Peek, Request: weir.Request{States: states}}
-	must.Get(peek.Do(ctx))(t)
+	if _, err := peek.Do(ctx); err != nil {
+		t.Fatal(err)
+	}
 	units := []int64{}
 	for _, s := range states {
 		units = append(units, s.Used)
@@ -69,7 +71,7 @@ func TestReservationsOfAnOutage(t *testing.T) {
 				if isBack {
 					s.Restore()
 					time.Sleep(time.Second)
-					must.Get(s.Allow(ctx, weir.K("bob")))(t)
+					mustAllow(t, s.Limiter, weir.K("bob"))
 					s.want(up)
 				}
 				before := s.Calls()
@@ -82,7 +84,10 @@ func TestReservationsOfAnOutage(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				must.Do(t, r.Extend(ctx))
 				assert.Equal(t, time.Until(r.ExpiresAt()), time.Minute, "%v: extended life", mode)
-				d = must.Get(r.Add(ctx, 40))(t)
+				d, err = r.Add(ctx, 40)
+				if err != nil {
+					t.Fatal(err)
+				}
 				if !d.Allowed || d.Granted != 40 || !d.Degraded || r.Units() != 42 {
 					t.Errorf("%v, 40 more: %+v, %d units", mode, d, r.Units())
 				}
@@ -107,10 +112,16 @@ func TestShareCorrectsItsReservations(t *testing.T) {
 	if r, d, err := s.Reserve(ctx, weir.K("ann"), weir.Request{N: 1}); r != nil || d.Allowed || err != nil {
 		t.Errorf("a sixth: %+v, %v; want a denial", d, err)
 	}
-	if d := must.Get(r.Add(ctx, 46))(t); d.Allowed || d.Limit != "day" || d.Max != 100 {
+	d, err := r.Add(ctx, 46)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Allowed || d.Limit != "day" || d.Max != 100 {
 		t.Errorf("46 more: %+v; want a denial by the limit of 100", d)
 	}
-	must.Get(r.Add(ctx, 20))(t)
+	if _, err := r.Add(ctx, 20); err != nil {
+		t.Fatal(err)
+	}
 	must.Do(t, r.Commit(ctx, 8))
 	assert.Equal(t, used(t, s.Limiter, "ann"), "[58 5]", "used after the settlement")
 }
@@ -157,7 +168,9 @@ func TestReservationsOfTheStoreWait(t *testing.T) {
 			assert.Error(t, err, weir.ErrUnavailable)
 		}
 		s.Restore()
-		must.Get(r.Add(ctx, 1))(t)
+		if _, err := r.Add(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
 		must.Do(t, errors.Join(r.Extend(ctx), r.Commit(ctx, 7)))
 		assert.Equal(t, used(t, s.Limiter, "ann"), "[7 0]", "%v: in the store", mode)
 	}
@@ -174,11 +187,14 @@ func TestNoReservationWithoutTheStore(t *testing.T) {
 	}
 	for _, mode := range ofOutage {
 		here := newStore(t, renders, mode)
-		there := must.Get(weir.New(renders, weir.WithEngine(fallback.New(here.faulty, mode))))(t)
+		there := newLimiter(t, renders, weir.WithEngine(fallback.New(here.faulty, mode)))
 		here.Break(weirtest.Down())
 		r, _ := here.reserve("ann", weir.Request{N: 1})
 		here.Restore()
-		other := must.Get(there.Reservation(weir.K("ann"), r.ID()))(t)
+		other, err := there.Reservation(weir.K("ann"), r.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
 		assert.Error(t, other.Commit(ctx, 1), weir.ErrExpired)
 		must.Do(t, r.Commit(ctx, 1))
 	}
@@ -191,7 +207,10 @@ func TestAnswersAboutReservationsAreNoFailures(t *testing.T) {
 		s := newStore(t, renders, mode, fallback.FailureThreshold(1))
 		r, _ := s.reserve("ann", weir.Request{N: 5})
 		must.Do(t, r.Commit(ctx, 3))
-		unknown := must.Get(s.Reservation(weir.K("ann"), "unknown"))(t)
+		unknown, err := s.Reservation(weir.K("ann"), "unknown")
+		if err != nil {
+			t.Fatal(err)
+		}
 		for range 3 {
 			assert.Error(t, r.Commit(ctx, 4), weir.ErrSettled)
 			assert.Error(t, unknown.Extend(ctx), weir.ErrExpired)
@@ -220,7 +239,8 @@ func TestUnansweredChangesAreInDoubt(t *testing.T) {
 		t.Log(name)
 		assert.Error(t, err, weir.ErrOutcomeUnknown)
 	}
-	assert.Err(s.Peek(ctx, weir.K("ann"), 1))(t, weir.ErrUnavailable)
+	_, err := s.Peek(ctx, weir.K("ann"), 1)
+	assert.Error(t, err, weir.ErrUnavailable)
 }
 
 // TestBlocksDuringAnOutage: a fallback begins no block, does not know those of the store, and cannot
@@ -231,12 +251,18 @@ func TestBlocksDuringAnOutage(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStore(t, p, mode, fallback.Instances(2), fallback.FailureThreshold(0))
 			user := weir.K("ann")
-			must.Get(s.Block(ctx, user, time.Minute))(t)
+			if _, err := s.Block(ctx, user, time.Minute); err != nil {
+				t.Fatal(err)
+			}
 			s.Break(weirtest.Down())
 			decide := func(op engine.Op, n int64) weir.Decision {
 				t.Helper()
 				c := weir.Call{Limiter: s.Limiter, Key: user, Op: op, Request: weir.Request{N: n}}
-				return must.Get(c.Do(ctx))(t)
+				decision, err := c.Do(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return decision
 			}
 			if d := decide(engine.Attempt, 2); !d.Allowed || d.Blocked != 0 {
 				t.Errorf("%v: during a block of the store: %+v", mode, d)

@@ -24,7 +24,7 @@ func of(n int64) weir.Policy {
 func granted(t *testing.T, l *weir.Limiter, most int) (n int) {
 	t.Helper()
 	for ; n <= most; n++ {
-		d := must.Get(l.Allow(ctx, weir.K()))(t)
+		d := mustAllow(t, l, weir.K())
 		if !d.Allowed {
 			if d.RetryAfter == 0 {
 				t.Errorf("denied with no wait: %+v", d)
@@ -66,11 +66,11 @@ func TestShareReload(t *testing.T) {
 	s := newStore(t, of(9), fallback.Share, fallback.Instances(3))
 	s.Break(weirtest.Down())
 	for i := range 3000 {
-		limiter := must.Get(weir.New(of(9), weir.WithEngine(s.fallback)))(t)
-		assert.Equal(t, must.Get(limiter.Allow(ctx, weir.K()))(t).Allowed, i < 3, "policy %d: allowed", i)
+		limiter := newLimiter(t, of(9), weir.WithEngine(s.fallback))
+		assert.Equal(t, mustAllow(t, limiter, weir.K()).Allowed, i < 3, "policy %d: allowed", i)
 	}
 	// A raised limit has a larger share of the same history (R12).
-	assert.Equal(t, granted(t, must.Get(weir.New(of(15), weir.WithEngine(s.fallback)))(t), 20), 2, "grants after the share was raised from 3 to 5")
+	assert.Equal(t, granted(t, newLimiter(t, of(15), weir.WithEngine(s.fallback)), 20), 2, "grants after the share was raised from 3 to 5")
 }
 
 // TestShareWait: a caller that waits for more than the share is granted when the store is
@@ -87,23 +87,31 @@ func TestShareWait(t *testing.T) {
 		if took := time.Since(began); took < 10*time.Second || took > 11*time.Second {
 			t.Errorf("served after %v, want within a second of the store's return after 10s", took)
 		}
-		assert.Err(s.WaitN(ctx, weir.K(), 10))(t, weir.ErrNever)
+		_, err := s.WaitN(ctx, weir.K(), 10)
+		assert.Error(t, err, weir.ErrNever)
 		short, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		assert.Err(s.WaitN(short, weir.K(), 9))(t, weir.ErrDeadline) // 4 are used
+		_, err = s.WaitN(short, weir.K(), 9)
+		assert.Error(t, err, weir.ErrDeadline) // 4 are used
 	})
 }
 
 // TestShareOfAPart: the share of a part of the rules counts for the keys of the whole.
 func TestShareOfAPart(t *testing.T) {
-	p := must.Get(weir.Policy{Name: "render", Dimensions: []string{"tenant", "user"}, Limits: []weir.Limit{
+	p, err := weir.Policy{Name: "render", Dimensions: []string{"tenant", "user"}, Limits: []weir.Limit{
 		{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
 		{Name: "running", Kind: weir.KindConcurrency, Max: 3, MaxHold: time.Minute, By: []string{"user"}},
-	}}.Compile())(t)
+	}}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
 	store := weirtest.NewFaulty(weir.NewMemory())
 	store.Break(weirtest.Down())
 	e := fallback.New(store, fallback.Share)
-	part := must.Get(p.Resets([]string{"running"}))(t)
+	part, err := p.Resets([]string{"running"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	calls := []engine.Call{{Rules: part, Key: weir.K("ann"), Op: engine.Record, N: 3}}
 	e.Do(context.Background(), calls)
 	must.Do(t, calls[0].Err)
@@ -126,14 +134,20 @@ func TestResetOfAShare(t *testing.T) {
 	ann := weir.K("acme", "ann")
 	used := func() [2]int64 {
 		states := make([]weir.LimitState, 2)
-		must.Get((&weir.Call{Limiter: s.Limiter, Key: ann, Op: engine.Peek, Request: weir.Request{States: states}}).Do(ctx))(t)
+		if _, err := (&weir.Call{Limiter: s.Limiter, Key: ann, Op: engine.Peek, Request: weir.Request{States: states}}).Do(ctx); err != nil {
+			t.Fatal(err)
+		}
 		return [2]int64{states[0].Used, states[1].Used}
 	}
-	must.Get(s.AllowN(ctx, ann, 3))(t)
+	if _, err := s.AllowN(ctx, ann, 3); err != nil {
+		t.Fatal(err)
+	}
 	assert.Equal(t, used(), [2]int64{9, 9}, "used, with the shares of two other processes")
-	assert.Err(s.Reset(ctx, weir.K("acme"), "tenant"))(t, weir.ErrUnavailable)
+	_, err := s.Reset(ctx, weir.K("acme"), "tenant")
+	assert.Error(t, err, weir.ErrUnavailable)
 	assert.Equal(t, used(), [2]int64{6, 9}, "used after a reset of the tenant")
-	assert.Err(s.Reset(ctx, ann))(t, weir.ErrUnavailable)
+	_, err = s.Reset(ctx, ann)
+	assert.Error(t, err, weir.ErrUnavailable)
 	assert.Equal(t, used(), [2]int64{6, 6}, "used after a reset of the key")
 }
 
@@ -144,10 +158,17 @@ func TestReplayOfAShare(t *testing.T) {
 		p.Mode = weir.CountDenied
 		s := newStore(t, p, fallback.Share, fallback.Instances(2))
 		s.Break(weirtest.Down())
-		first := must.Get(s.AllowOnce(ctx, weir.K(), 9, "one"))(t)
+		first, err := s.AllowOnce(ctx, weir.K(), 9, "one")
+		if err != nil {
+			t.Fatal(err)
+		}
 		want := first
 		want.Replayed = true
-		assert.Equal(t, must.Get(s.AllowOnce(ctx, weir.K(), 9, "one"))(t), want, "the repeated denial")
+		d, err := s.AllowOnce(ctx, weir.K(), 9, "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		assert.Equal(t, d, want, "the repeated denial")
 		if first.Allowed || first.Max != 10 || first.Used != -1 {
 			t.Errorf("%+v, want a denial by a limit of 10", first)
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -62,22 +61,37 @@ func TestShareMakesAppointments(t *testing.T) {
 		wait(time.Hour)
 		wait(time.Hour)
 		last := wait(2 * time.Hour)
-		taken := must.Get(s.Refund(ctx, weir.K(), last.At.Add(last.StartAfter), 1))(t)
+		taken, err := s.Refund(ctx, weir.K(), last.At.Add(last.StartAfter), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
 		assert.Equal(t, taken, 1, "taken back from the share, during the outage")
 		last = wait(2 * time.Hour)
 		s.Restore()
 		time.Sleep(time.Second) // the next call is a probe
-		must.Get(s.Allow(ctx, weir.K()))(t)
-		taken = must.Get(s.Refund(ctx, weir.K(), last.At.Add(last.StartAfter), 1))(t)
+		mustAllow(t, s.Limiter, weir.K())
+		taken, err = s.Refund(ctx, weir.K(), last.At.Add(last.StartAfter), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
 		assert.Equal(t, taken, 1, "taken back from the share, when the store is back")
 
 		// The store's own appointments are those of the store.
-		must.Get(s.AllowN(ctx, weir.K(), 3))(t)
-		ahead := must.Get(s.Decide(ctx, weir.K(), weir.Request{N: 1, MaxWait: weir.Never}))(t)
+		if _, err := s.AllowN(ctx, weir.K(), 3); err != nil {
+			t.Fatal(err)
+		}
+		ahead, err := s.Decide(ctx, weir.K(), weir.Request{N: 1, MaxWait: weir.Never})
+		if err != nil {
+			t.Fatal(err)
+		}
 		if ahead.Degraded || ahead.StartAfter != time.Hour {
 			t.Errorf("of the store: %+v, want a wait of 1h", ahead)
 		}
-		assert.Equal(t, must.Get(s.Refund(ctx, weir.K(), ahead.At.Add(ahead.StartAfter), 1))(t), 1, "taken back from the store")
+		n, err := s.Refund(ctx, weir.K(), ahead.At.Add(ahead.StartAfter), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		assert.Equal(t, n, 1, "taken back from the store")
 		s.Break(weirtest.Down())
 		begun := start.Add(time.Hour)
 		if _, err := s.Refund(ctx, weir.K(), begun.Add(time.Microsecond), 1); err == nil {
@@ -86,7 +100,7 @@ func TestShareMakesAppointments(t *testing.T) {
 
 		own, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		_, err := s.Wait(own, weir.K())
+		_, err = s.Wait(own, weir.K())
 		if !errors.Is(err, weir.ErrDeadline) || time.Since(start) > time.Minute {
 			t.Errorf("a deadline before the share's instant: %v", err)
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -154,7 +153,7 @@ func TestProbesEndWithClose(t *testing.T) {
 		assert.Equal(t, s.Calls(), before, "calls of the store after Close")
 		s.want(down)
 		s.Restore() // callers still probe
-		must.Get(s.Allow(ctx, weir.K("42")))(t)
+		mustAllow(t, s.Limiter, weir.K("42"))
 		s.want(up)
 		s.fallback.Close()
 		new(fallback.Engine).Close()

@@ -25,7 +25,9 @@ import (
 func content(t testing.TB, dir string) map[string]any {
 	t.Helper()
 	all := map[string]any{}
-	must.Get(visit(dir, func(c *memory.Change) error { addItem(all, c); return nil }))(t)
+	if _, err := visit(dir, func(c *memory.Change) error { addItem(all, c); return nil }); err != nil {
+		t.Fatal(err)
+	}
 	return all
 }
 
@@ -299,7 +301,11 @@ func TestSnapshotsAmongCallers(t *testing.T) {
 			want := contentOf(e.memory)
 			must.Do(t, e.Close())
 			compare(t, fmt.Sprintf("seed %d, life %d", seed, life), content(t, dir), want)
-			assert.Equal(t, len(must.Get(list(dir))(t)), 1, "seed %d, life %d: segments", seed, life)
+			got, err := list(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			assert.Equal(t, len(got), 1, "seed %d, life %d: segments", seed, life)
 		}
 	}
 }

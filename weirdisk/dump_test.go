@@ -16,18 +16,31 @@ import (
 // each with its own fields.
 func TestDump(t *testing.T) {
 	dir := t.TempDir()
-	e := must.Get(Open(dir))(t)
+	e, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	at := time.UnixMicro(1_000_000)
 	allow := func(p weir.Policy, key weir.Key, n int64, id string) {
 		t.Helper()
-		l := must.Get(weir.New(p, weir.WithEngine(e)))(t).At(at)
-		must.Get(l.Decide(t.Context(), key, weir.Request{N: n, ID: id}))(t)
+		limiter, err := weir.New(p, weir.WithEngine(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := limiter.At(at)
+		if _, err := l.Decide(t.Context(), key, weir.Request{N: n, ID: id}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	bucket := weir.Limit{Kind: weir.KindBucket, Max: 4, Window: 6 * time.Second, Burst: 10}
 	allow(weir.Policy{Name: "a", Limits: []weir.Limit{weir.PerHour(9, "user")}}, weir.K("ann"), 3, "")
 	allow(weir.Policy{Name: "b", Limits: []weir.Limit{bucket}}, weir.K(), 2, "order-7")
 	held := []weir.Limit{{Name: "held", Max: 9, Window: time.Hour, Block: time.Minute}}
-	reserving := must.Get(weir.New(weir.Policy{Name: "c", Limits: held}, weir.WithEngine(e)))(t).Compiled()
+	limiter, err := weir.New(weir.Policy{Name: "c", Limits: held}, weir.WithEngine(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reserving := limiter.Compiled()
 	calls := []engine.Call{
 		{Rules: reserving, N: 5, ID: "job", TTL: 1_000_000, At: 1_000_000, Given: true},
 		{Rules: reserving, Op: engine.Settle, N: 3, ID: "job", At: 1_500_000, Given: true},
@@ -38,8 +51,14 @@ func TestDump(t *testing.T) {
 		must.Do(t, c.Err)
 	}
 	allow(weir.Policy{Name: "d", Limits: []weir.Limit{weir.PerHour(2)}}, weir.K(), 2, "")
-	waiting := must.Get(weir.New(weir.Policy{Name: "d", Limits: []weir.Limit{weir.PerHour(2)}}, weir.WithEngine(e)))(t).At(at)
-	must.Get(waiting.Decide(t.Context(), weir.K(), weir.Request{N: 1, ID: "mail", MaxWait: time.Hour}))(t)
+	limiter, err = weir.New(weir.Policy{Name: "d", Limits: []weir.Limit{weir.PerHour(2)}}, weir.WithEngine(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := limiter.At(at)
+	if _, err := waiting.Decide(t.Context(), weir.K(), weir.Request{N: 1, ID: "mail", MaxWait: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
 	must.Do(t, e.Close())
 
 	var got []string

@@ -60,7 +60,10 @@ func startChild(t *testing.T, c childConfig) (cmd *exec.Cmd, began <-chan struct
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := must.Get(json.Marshal(c))(t)
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd = exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
 	if !c.AnswerFirst { // a wrong engine is expected to fail

@@ -28,7 +28,7 @@ func TestClockSetBack(t *testing.T) {
 		time.Sleep(10 * time.Hour)
 		e := open(t, dir, SyncAlways())
 		newest = granted(t, e, 10).At
-		must.Get(newLimiter(t, e, daily).At(newest.Add(1000*time.Hour)).Allow(t.Context(), weir.K("bob")))(t)
+		mustAllow(t, newLimiter(t, e, daily).At(newest.Add(1000*time.Hour)), weir.K("bob"))
 		must.Do(t, e.Close())
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	if d, err := l.Allow(ctx, weir.K("ann")); err != nil && !errors.Is(err, weir.ErrUnavailable) || d.Allowed {
 		t.Errorf("got %v, %v, want a denial", d, err)
 	}
-	assert.Equal(t, must.Get(l.Peek(ctx, weir.K("ann"), 1))(t).Allowed, false, "allowed")
+	assert.Equal(t, mustPeek(t, l, weir.K("ann"), 1).Allowed, false, "allowed")
 }
 
 // TestFilesArePrivate: keys of callers are readable by the owner of the process only.
@@ -83,7 +83,10 @@ func TestFilesArePrivate(t *testing.T) {
 		t.Fatalf("%v, %v, want a log, a lock and a manifest", entries, err)
 	}
 	for _, path := range []string{dir, filepath.Join(dir, lockName), filepath.Join(dir, manifestName), segmentPath(dir, 2)} {
-		info := must.Get(os.Stat(path))(t)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
 		assert.Equal(t, info.Mode().Perm()&0o077, 0, "mode of others of %s", path)
 	}
 }
@@ -99,11 +102,14 @@ func TestSecondProcess(t *testing.T) {
 		t.Fatal("the child ended by itself")
 	}
 	holder := fmt.Sprintf("process %d ", child.Process.Pid)
-	assert.Err(Open(dir))(t, ErrInUse, holder)
+	_, err := Open(dir)
+	assert.Error(t, err, ErrInUse, holder)
 	must.Do(t, os.Remove(filepath.Join(dir, lockName)))
 	for range 2 {
-		assert.Err(Open(dir))(t, ErrInUse, "by another process; stop it") // without a lock file
-		assert.Err(Check(dir))(t, ErrInUse, "by another process; stop it")
+		_, err := Open(dir)
+		assert.Error(t, err, ErrInUse, "by another process; stop it") // without a lock file
+		_, err = Check(dir)
+		assert.Error(t, err, ErrInUse, "by another process; stop it")
 	}
 }
 
@@ -112,11 +118,16 @@ func TestSecondProcess(t *testing.T) {
 func TestLockOfTheFileOnly(t *testing.T) {
 	dir := t.TempDir()
 	must.Do(t, open(t, dir).Close())
-	f := must.Get(os.Open(filepath.Join(dir, lockName)))(t)
+	f, err := os.Open(filepath.Join(dir, lockName))
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer f.Close()
 	must.Do(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
-	assert.Err(Open(dir))(t, ErrInUse)
-	assert.Err(Check(dir))(t, ErrInUse)
+	_, err = Open(dir)
+	assert.Error(t, err, ErrInUse)
+	_, err = Check(dir)
+	assert.Error(t, err, ErrInUse)
 	f.Close()
 	wantLeft(t, open(t, dir), 10)
 }
@@ -129,7 +140,10 @@ func TestPartOfAHeader(t *testing.T) {
 	e := open(t, dir, SyncAlways())
 	granted(t, e, 3)
 	e.Close()
-	m := must.Get(readManifest(dir))(t)
+	m, err := readManifest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	m.Next = 2
 	whole := (&header{number: 2, base: 1, identity: m.Identity}).bytes()
 	for from := range len(whole) {
@@ -159,7 +173,8 @@ func TestOthersCanChangeIt(t *testing.T) {
 	}
 	other := t.TempDir()
 	must.Do(t, os.Chown(other, 12345, -1))
-	assert.Err(Open(other))(t, nil, "user 12345 owns it, and this process has user 0")
+	_, err := Open(other)
+	assert.Error(t, err, nil, "user 12345 owns it, and this process has user 0")
 }
 
 // TestIrregularFiles: each file of a directory can be of another type, or far too long. Open and
@@ -207,7 +222,8 @@ func TestLongestSegment(t *testing.T) {
 	e.log.mu.Lock()
 	e.log.end.End = maxSegment
 	e.log.mu.Unlock()
-	assert.Err(newLimiter(t, e, daily).Allow(ctx, weir.K("ann")))(t, weir.ErrOutcomeUnknown, "is full")
+	_, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann"))
+	assert.Error(t, err, weir.ErrOutcomeUnknown, "is full")
 	signal(e.keeper.now)
 	must.Await(t, "it is in service again", func() bool { return e.Err() == nil })
 	granted(t, e, 3)

@@ -59,7 +59,10 @@ func (t *tape) live(test *testing.T, dir, mode string, r *rand.Rand, layer func(
 		}
 		return
 	}
-	limiters := must.Get(limitersOn(e))(test)
+	limiters, err := limitersOn(e)
+	if err != nil {
+		test.Fatal(err)
+	}
 	var all sync.WaitGroup
 	for i := range 4 {
 		c := &caller{index: uint16(i), journal: t, engine: e, limiters: limiters, random: rand.New(rand.NewPCG(r.Uint64(), 0))}
@@ -99,7 +102,10 @@ func (l *ledger) compare(t *testing.T, dir, mode string) (problems []string, err
 		return nil, err
 	}
 	defer e.Close()
-	limiters := must.Get(limitersOn(e))(t)
+	limiters, err := limitersOn(e)
+	if err != nil {
+		t.Fatal(err)
+	}
 	must.Do(t, limiters.observed(l.observe))
 	for _, call := range l.repeatable() {
 		if call.Op == reserve && len(l.problems) == 0 {
@@ -300,7 +306,10 @@ type spoiled struct {
 // spoil damages a segment of a directory.
 func spoil(t *testing.T, dir string, r *rand.Rand) (s spoiled) {
 	t.Helper()
-	files := must.Get(filepath.Glob(filepath.Join(dir, "*"+suffix)))(t)
+	files, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
+	if err != nil {
+		t.Fatal(err)
+	}
 	files = slices.DeleteFunc(files, func(path string) bool { // one that was created just before the crash
 		info, err := os.Stat(path)
 		return err == nil && info.Size() == 0
@@ -309,7 +318,7 @@ func spoil(t *testing.T, dir string, r *rand.Rand) (s spoiled) {
 		return s
 	}
 	path := files[r.IntN(len(files))]
-	b := must.Get(os.ReadFile(path))(t)
+	b := fileBytes(t, path)
 	old := slices.Clone(b)
 	at := r.IntN(len(b))
 	s = spoiled{name: filepath.Base(path), start: int64(at), end: int64(len(b))}
@@ -344,9 +353,13 @@ func spoil(t *testing.T, dir string, r *rand.Rand) (s spoiled) {
 func (t *tape) mix(test *testing.T, dir, other string, crash int, r *rand.Rand) (kind string) {
 	test.Helper()
 	files := func(dir, pattern string) []string {
-		return must.Get(filepath.Glob(filepath.Join(dir, pattern)))(test)
+		got, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			test.Fatal(err)
+		}
+		return got
 	}
-	read := func(path string) []byte { return must.Get(os.ReadFile(path))(test) }
+	read := func(path string) []byte { return fileBytes(test, path) }
 	all := append(files(dir, "*"+suffix), files(dir, manifestName)...)
 	if len(all) < 2 {
 		return "nothing"
@@ -467,7 +480,10 @@ func TestFirstOpensCanBeKilled(t *testing.T) {
 	needs.Time(t)
 	t.Parallel()
 	opened := func(x *tape, dir string) *Engine {
-		e := must.Get(openEngine(dir, "always", nil, light, withFiles(x.under(neverSynced))))(t)
+		e, err := openEngine(dir, "always", nil, light, withFiles(x.under(neverSynced)))
+		if err != nil {
+			t.Fatal(err)
+		}
 		return e
 	}
 	for first, most := 0, 1; first <= most; first++ {

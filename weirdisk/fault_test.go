@@ -70,7 +70,7 @@ func TestFailingDisk(t *testing.T) {
 						if e.Err() == nil || e.Bytes() != held {
 							t.Errorf("during the outage: Err() = %v, %d bytes, want an error and %d bytes", e.Err(), e.Bytes(), held)
 						}
-						assert.Equal(t, must.Get(l.Peek(ctx, weir.K("ann"), 1))(t).Allowed, true, "a peek during the outage")
+						assert.Equal(t, mustPeek(t, l, weir.K("ann"), 1).Allowed, true, "a peek during the outage")
 						if round == 1 {
 							f.creates.Store(true)
 							time.Sleep(2 * keeperTick)
@@ -141,7 +141,7 @@ func TestRepairIsNotTriedAllTheTime(t *testing.T) {
 		e := open(t, t.TempDir(), SyncAlways(), withFiles(f), func(c *config) { c.tick = tick })
 		l := newLimiter(t, e, daily)
 		for _, key := range []string{"ann", "bob", "eve"} {
-			must.Get(l.Allow(ctx, weir.K(key)))(t)
+			mustAllow(t, l, weir.K(key))
 		}
 		full.Store(true)
 		began := time.Now()
@@ -184,17 +184,18 @@ func TestPowerFailureDuringARepair(t *testing.T) {
 	var starts []int64
 	for range 3 {
 		starts = append(starts, e.log.size())
-		must.Get(l.Allow(ctx, weir.K("ann")))(t)
+		mustAllow(t, l, weir.K("ann"))
 	}
 	fails.Store(true)
 	e.keeper.now <- struct{}{}
 	must.Await(t, "the second segment is written", taken.Load)
 
-	first := must.Get(os.ReadFile(segmentPath(image, 1)))(t)
+	first := fileBytes(t, segmentPath(image, 1))
 	clear(first[starts[1]:starts[2]])
 	write(t, segmentPath(image, 1), first)
 	wantLeft(t, open(t, image), 9)
-	assert.Err(os.Stat(segmentPath(image, 2)))(t, fs.ErrNotExist) // the segment of the repair
+	_, err := os.Stat(segmentPath(image, 2))
+	assert.Error(t, err, fs.ErrNotExist) // the segment of the repair
 }
 
 // TestHangingDisk: a call ends with its context, and its outcome is unknown.
@@ -212,7 +213,7 @@ func TestHangingDisk(t *testing.T) {
 		}
 		f.hang.Store(nil)
 		close(hang)
-		assert.Equal(t, must.Get(l.Allow(ctx, weir.K("ann")))(t).Remaining, 8, "left after it")
+		assert.Equal(t, mustAllow(t, l, weir.K("ann")).Remaining, 8, "left after it")
 	})
 }
 
@@ -220,7 +221,10 @@ func TestHangingDisk(t *testing.T) {
 // names the header only.
 func leave(t testing.TB, dir string, segment []byte, always bool) {
 	t.Helper()
-	h := must.Get(readHeader(segment))(t)
+	h, err := readHeader(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
 	write(t, segmentPath(dir, h.number), segment)
 	m := manifest{Identity: h.identity, Always: always, Segments: []stable{{h.number, headerSize, h.sum()}}}
 	must.Do(t, m.write(neverSynced, dir))
@@ -235,10 +239,10 @@ func TestDamage(t *testing.T) {
 	e := open(t, dir, SyncAlways())
 	l := newLimiter(t, e, daily)
 	for i := range 9 {
-		must.Get(l.Allow(ctx, weir.K(fmt.Sprint("user", i%3))))(t)
+		mustAllow(t, l, weir.K(fmt.Sprint("user", i%3)))
 	}
 	e.Close()
-	whole := must.Get(os.ReadFile(segmentPath(dir, 1)))(t)
+	whole := fileBytes(t, segmentPath(dir, 1))
 	starts := framesOf(t, whole)
 	last := starts[len(starts)-1]
 	for i := range whole {
@@ -271,7 +275,7 @@ func TestDamage(t *testing.T) {
 		if !errors.As(err, &format) || format.File != segmentPath(copied, 1) || format.Offset != want || int64(i) >= last {
 			t.Errorf("byte %d of %d: got %v, want a FormatError at offset %d", i, len(whole), err, want)
 		}
-		if now := must.Get(os.ReadFile(segmentPath(copied, 1)))(t); !slices.Equal(now, damaged) {
+		if now := fileBytes(t, segmentPath(copied, 1)); !slices.Equal(now, damaged) {
 			t.Errorf("byte %d: the file has changed", i)
 		}
 	}
@@ -280,7 +284,10 @@ func TestDamage(t *testing.T) {
 // framesOf returns the offsets of the frames in a segment.
 func framesOf(t *testing.T, segment []byte) (starts []int64) {
 	t.Helper()
-	h := must.Get(readHeader(segment))(t)
+	h, err := readHeader(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := stored{sum: h.sum(), data: segment}
 	for at := int64(headerSize); at < int64(len(segment)); {
 		f, ok := s.frameAt(at)
@@ -337,15 +344,19 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 	var grants []weir.Decision
 	for range 6 {
 		starts = append(starts, e.log.size())
-		grants = append(grants, must.Get(l.Allow(ctx, weir.K("ann")))(t))
+		grants = append(grants, mustAllow(t, l, weir.K("ann")))
 	}
 	copied := t.TempDir()
-	whole := must.Get(os.ReadFile(segmentPath(dir, 1)))(t)
+	whole := fileBytes(t, segmentPath(dir, 1))
 	whole = whole[:e.log.size()]
 	clear(whole[starts[2]:starts[3]])
 	leave(t, copied, whole, false)
 	want := Cut{File: segmentPath(copied, 1), Offset: starts[2], Bytes: int64(len(whole)) - starts[2], After: grants[1].At.UTC(), Changes: 3}
-	assert.Equal(t, must.Get(Check(copied))(t).Cut, want, "the cut that Check reports")
+	report, err := Check(copied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	assert.Equal(t, report.Cut, want, "the cut that Check reports")
 	e = open(t, copied)
 	if got := e.Recovery(); got != want || !strings.Contains(got.String(), "since the last sync were acknowledged") {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -376,7 +387,7 @@ func TestModeChangesOnFullDisk(t *testing.T) {
 				copied := t.TempDir()
 				must.Do(t, os.CopyFS(copied, os.DirFS(dir))) // as a SIGKILL leaves it
 				e.Close()
-				b := must.Get(os.ReadFile(segmentPath(copied, 1)))(t)
+				b := fileBytes(t, segmentPath(copied, 1))
 				b = bytes.TrimRight(b, "\x00")
 				write(t, segmentPath(copied, 1), b[:len(b)-1])
 				r, err := Check(copied)
@@ -394,7 +405,7 @@ func TestAllocatedEndIsNoDamage(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir, SyncAlways())
 	granted(t, e, 1)
-	b := must.Get(os.ReadFile(segmentPath(dir, 1)))(t)
+	b := fileBytes(t, segmentPath(dir, 1))
 	b = append(b, make([]byte, 5000)...) // also where the system does not allocate
 	copied := t.TempDir()
 	leave(t, copied, b, true)
@@ -404,7 +415,11 @@ func TestAllocatedEndIsNoDamage(t *testing.T) {
 	}
 	for _, e := range []*Engine{e, again} {
 		e.Close()
-		assert.Equal(t, must.Get(os.Stat(segmentPath(e.log.dir, 1)))(t).Size(), e.Stats().Bytes, "bytes after Close")
+		fileInfo, err := os.Stat(segmentPath(e.log.dir, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		assert.Equal(t, fileInfo.Size(), e.Stats().Bytes, "bytes after Close")
 	}
 }
 
@@ -420,7 +435,7 @@ func TestRefusedDirectories(t *testing.T) {
 	changed := func(change func(b []byte) []byte) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
 			made(t, dir)
-			write(t, segmentPath(dir, 2), change(must.Get(os.ReadFile(segmentPath(dir, 2)))(t)))
+			write(t, segmentPath(dir, 2), change(fileBytes(t, segmentPath(dir, 2))))
 		}
 	}
 	has := func(names ...string) func(*testing.T, string) { // files, and directories with a slash
@@ -482,17 +497,19 @@ func TestLoweredCap(t *testing.T) {
 		e := open(t, dir)
 		l := newLimiter(t, e, weir.Limit{Name: "l", Max: 1, Window: time.Minute, By: []string{"user"}})
 		for i := range 100 {
-			assert.Equal(t, must.Get(l.Allow(ctx, weir.K(fmt.Sprint(i))))(t).Granted, 1, "granted")
+			assert.Equal(t, mustAllow(t, l, weir.K(fmt.Sprint(i))).Granted, 1, "granted")
 		}
 		e.Close()
 		for want, cap := range map[string]Option{"100 keys still count, and MaxKeys is 99; raise the cap": MaxKeys(99), "and MaxBytes is 1000; raise the cap": MaxBytes(1000)} {
-			assert.Err(Open(dir, cap))(t, weir.ErrFull, want, dir)
+			_, err := Open(dir, cap)
+			assert.Error(t, err, weir.ErrFull, want, dir)
 		}
 		open(t, dir, MaxKeys(100)).Close()
 		time.Sleep(2 * time.Minute)
 		e = open(t, dir, MaxKeys(1))
 		granted(t, e, 1)
-		assert.Err(newLimiter(t, e, daily).Allow(ctx, weir.K("bob")))(t, weir.ErrFull) // a second key
+		_, err := newLimiter(t, e, daily).Allow(ctx, weir.K("bob"))
+		assert.Error(t, err, weir.ErrFull) // a second key
 	})
 }
 
@@ -509,7 +526,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 	for _, dir := range []string{empty, used} {
 		must.Do(t, os.Chmod(dir, 0o500))
 		t.Cleanup(func() { os.Chmod(dir, 0o700) }) // so that it can be removed
-		assert.Err(Open(dir))(t, fs.ErrPermission, dir, "the process must be able to write there")
+		_, err := Open(dir)
+		assert.Error(t, err, fs.ErrPermission, dir, "the process must be able to write there")
 	}
 }
 
@@ -525,7 +543,8 @@ func TestErrorsOfTheSystemHaveANextStep(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	dir := t.TempDir()
-	assert.Err(Check(dir))(t, errNoStore, dir) // it is empty
+	_, err := Check(dir)
+	assert.Error(t, err, errNoStore, dir) // it is empty
 }
 
 // runWithoutRights runs the calling test in a child without the rights of root.

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -26,12 +25,12 @@ func TestFormatIsReadable(t *testing.T) {
 	dir := t.TempDir()
 	if *rewrite {
 		writeFormat(t, dir)
-		write(t, segment, must.Get(os.ReadFile(segmentPath(dir, 2)))(t))
+		write(t, segment, fileBytes(t, segmentPath(dir, 2)))
 		write(t, items, []byte(itemsIn(t, dir)))
 	}
-	want := must.Get(os.ReadFile(items))(t)
+	want := fileBytes(t, items)
 	dir = t.TempDir()
-	leave(t, dir, must.Get(os.ReadFile(segment))(t), false)
+	leave(t, dir, fileBytes(t, segment), false)
 	e := open(t, dir)
 	assert.Equal(t, e.Recovery(), Cut{}, "cut")
 	e.Close()
@@ -77,7 +76,10 @@ func TestReplayAfterRestartNeverFits(t *testing.T) {
 	counting := weir.Policy{Name: "p", Mode: weir.CountDenied, Limits: []weir.Limit{daily}}
 	for _, replayed := range []bool{false, true} {
 		e := open(t, dir)
-		l := must.Get(weir.New(counting, weir.WithEngine(e)))(t)
+		l, err := weir.New(counting, weir.WithEngine(e))
+		if err != nil {
+			t.Fatal(err)
+		}
 		d, err := l.AllowOnce(ctx, weir.K("ann"), 11, "id")
 		if err != nil || d.Allowed || d.RetryAfter != weir.Never || d.Replayed != replayed {
 			t.Errorf("got %+v, %v; want Never, replayed: %v", d, err, replayed)
@@ -126,15 +128,32 @@ func writeFormat(t *testing.T, dir string) {
 		for i := range 3 {
 			now := at.Add(time.Duration(i) * time.Minute)
 			l := rates.At(now)
-			must.Get(l.AllowN(ctx, k, int64(1+i)))(t)
-			must.Get(l.AllowOnce(ctx, k, 1, fmt.Sprint("id", round, i)))(t)
+			if _, err := l.AllowN(ctx, k, int64(1+i)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.AllowOnce(ctx, k, 1, fmt.Sprint("id", round, i)); err != nil {
+				t.Fatal(err)
+			}
 		}
-		must.Get(rates.At(at.Add(5*time.Minute)).Refund(ctx, k, at, 1))(t)
-		denied := must.Get(weir.New(counting, weir.WithEngine(e)))(t)
-		must.Get(denied.At(at.Add(time.Minute)).AllowN(ctx, weir.K("ann"), 3))(t)
-		must.Get(denied.At(at.Add(time.Minute)).AllowOnce(ctx, weir.K("ann"), 3, fmt.Sprint("denied", round)))(t)
-		must.Get(rates.At(at.Add(-time.Minute)).AllowN(ctx, k, 1))(t) // the clock was corrected
-		must.Get(rates.Reset(ctx, weir.K("bob", "/x"), rates.Compiled().LimitNames()...))(t)
+		if _, err := rates.At(at.Add(5*time.Minute)).Refund(ctx, k, at, 1); err != nil {
+			t.Fatal(err)
+		}
+		denied, err := weir.New(counting, weir.WithEngine(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := denied.At(at.Add(time.Minute)).AllowN(ctx, weir.K("ann"), 3); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := denied.At(at.Add(time.Minute)).AllowOnce(ctx, weir.K("ann"), 3, fmt.Sprint("denied", round)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rates.At(at.Add(-time.Minute)).AllowN(ctx, k, 1); err != nil {
+			t.Fatal(err)
+		} // the clock was corrected
+		if _, err := rates.Reset(ctx, weir.K("bob", "/x"), rates.Compiled().LimitNames()...); err != nil {
+			t.Fatal(err)
+		}
 		for _, c := range stateCalls(denied.Compiled(), at, round) {
 			calls := []engine.Call{c}
 			e.Do(ctx, calls)
@@ -142,9 +161,13 @@ func writeFormat(t *testing.T, dir string) {
 		}
 		waiting := newLimiter(t, e, weir.Limit{Name: "waiting", Max: 2, Window: time.Hour})
 		for i, n := range []int64{2, 1, 2, 1} {
-			must.Get(waiting.At(at.Add(time.Duration(i)*time.Second)).Decide(ctx, weir.K(), weir.Request{N: n, MaxWait: weir.Never, ID: fmt.Sprint("wait", round, i)}))(t)
+			if _, err := waiting.At(at.Add(time.Duration(i)*time.Second)).Decide(ctx, weir.K(), weir.Request{N: n, MaxWait: weir.Never, ID: fmt.Sprint("wait", round, i)}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		must.Get(waiting.At(at.Add(time.Minute)).Refund(ctx, weir.K(), at.Add(2*time.Hour), 1))(t)
+		if _, err := waiting.At(at.Add(time.Minute)).Refund(ctx, weir.K(), at.Add(2*time.Hour), 1); err != nil {
+			t.Fatal(err)
+		}
 		if round == 0 {
 			snapshotNow(t, e)
 		}

@@ -33,11 +33,14 @@ func TestFailedSyncStays(t *testing.T) {
 	l.segment.file = f
 	l.end.End = 100
 	for range 2 {
-		assert.Err(l.sync())(t, broken)
+		_, err := l.sync()
+		assert.Error(t, err, broken)
 	}
 	l.startSegment(f, &header{number: 2, identity: strings.Repeat("A", idSize)})
 	l.end.End = 200
-	must.Get(l.sync())(t) // in the next segment
+	if _, err := l.sync(); err != nil {
+		t.Fatal(err)
+	} // in the next segment
 }
 
 // syncs is a file whose syncs have these results.
@@ -103,7 +106,7 @@ func TestStartShortensALongLog(t *testing.T) {
 		granted(t, e, 1)
 		l := newLimiter(t, e, weir.Limit{Name: "l", Max: weir.MaxUnits, Window: time.Millisecond})
 		for range 200 {
-			must.Get(l.Allow(ctx, weir.K()))(t)
+			mustAllow(t, l, weir.K())
 		}
 		must.Do(t, e.Close())
 		time.Sleep(2 * time.Millisecond) // a start within the window would keep its grants

@@ -24,7 +24,10 @@ var ctx = context.Background()
 // open opens a directory, and closes it at the end of the test.
 func open(t testing.TB, dir string, opts ...Option) *Engine {
 	t.Helper()
-	e := must.Get(Open(dir, opts...))(t)
+	e, err := Open(dir, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -48,7 +51,11 @@ func wantRefusal(t testing.TB, err error, want string) {
 
 func newLimiter(t testing.TB, e engine.Engine, limits ...weir.Limit) *weir.Limiter {
 	t.Helper()
-	return must.Get(weir.New(weir.Policy{Name: "p", Dimensions: dims.Of(limits...), Limits: limits}, weir.WithEngine(e)))(t)
+	limiter, err := weir.New(weir.Policy{Name: "p", Dimensions: dims.Of(limits...), Limits: limits}, weir.WithEngine(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
 }
 
 var daily = weir.Limit{Name: "daily", Max: 10, Window: 24 * time.Hour, By: []string{"user"}}
@@ -56,7 +63,10 @@ var daily = weir.Limit{Name: "daily", Max: 10, Window: 24 * time.Hour, By: []str
 // granted takes units of ann's daily limit.
 func granted(t testing.TB, e engine.Engine, n int64) weir.Decision {
 	t.Helper()
-	d := must.Get(newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), n))(t)
+	d, err := newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), n)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if !d.Allowed {
 		t.Fatalf("%d units: got %v, want a grant", n, d)
 	}
@@ -66,7 +76,7 @@ func granted(t testing.TB, e engine.Engine, n int64) weir.Decision {
 // wantLeft compares the units that are left of ann's daily limit. The error names the case.
 func wantLeft(t testing.TB, e engine.Engine, want int64, of ...any) {
 	t.Helper()
-	assert.Equal(t, must.Get(newLimiter(t, e, daily).Peek(ctx, weir.K("ann"), 1))(t).Remaining, want, "%v: left", of)
+	assert.Equal(t, mustPeek(t, newLimiter(t, e, daily), weir.K("ann"), 1).Remaining, want, "%v: left", of)
 }
 
 // TestWorkingDirectoryChanges (D4): a process with a relative directory goes to another working
@@ -85,8 +95,10 @@ func TestWorkingDirectoryChanges(t *testing.T) {
 	must.Do(t, e.Close())
 	wantLeft(t, open(t, filepath.Join(here, "store")), 6, "its own directory")
 	wantLeft(t, open(t, filepath.Join(elsewhere, "store")), 9, "the other directory")
-	assert.Err(Open(""))(t, nil, "the name of the directory is empty")
-	assert.Err(Check(""))(t, nil, "the name of the directory is empty")
+	_, err := Open("")
+	assert.Error(t, err, nil, "the name of the directory is empty")
+	_, err = Check("")
+	assert.Error(t, err, nil, "the name of the directory is empty")
 }
 
 // TestDirectoryIsReplaced (D4): a directory is moved away while an engine uses it, and another one is
@@ -148,17 +160,17 @@ func TestLongerWindowSurvivesRestart(t *testing.T) {
 						signal(e.keeper.now)
 					}
 				}
-				assert.Equal(t, must.Get(newLimiter(t, e, window(short)).Allow(ctx, weir.K("a")))(t).Granted, 1, "granted")
+				assert.Equal(t, mustAllow(t, newLimiter(t, e, window(short)), weir.K("a")).Granted, 1, "granted")
 				if snapshot == "before" {
 					take()
 				}
-				assert.Equal(t, must.Get(newLimiter(t, e, window(time.Hour)).Peek(ctx, weir.K("a"), 1))(t).Allowed, false, "allowed")
+				assert.Equal(t, mustPeek(t, newLimiter(t, e, window(time.Hour)), weir.K("a"), 1).Allowed, false, "allowed")
 				if snapshot == "after" {
 					take()
 				}
 				must.Do(t, e.Close())
 				time.Sleep(2 * short)
-				assert.Equal(t, must.Get(newLimiter(t, open(t, dir), window(time.Hour)).Allow(ctx, weir.K("a")))(t).Allowed, false, "allowed after a restart")
+				assert.Equal(t, mustAllow(t, newLimiter(t, open(t, dir), window(time.Hour)), weir.K("a")).Allowed, false, "allowed after a restart")
 			})
 		})
 	}
@@ -219,9 +231,13 @@ func TestTogetherWithALongerWindow(t *testing.T) {
 			e := open(t, dir, SyncEvery(time.Hour))
 			limiter := func(e *Engine, policy string, window time.Duration) *weir.Limiter {
 				p := weir.Policy{Name: policy, Limits: []weir.Limit{{Name: "l", Max: 10, Window: window, By: []string{"k"}}}}
-				return must.Get(weir.New(p, weir.WithEngine(e)))(t)
+				got, err := weir.New(p, weir.WithEngine(e))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return got
 			}
-			must.Get(limiter(e, "a", time.Minute).Allow(ctx, weir.K("x")))(t)
+			mustAllow(t, limiter(e, "a", time.Minute), weir.K("x"))
 			longer := limiter(e, "a", time.Hour)
 			other := longer
 			if second != "a" {
@@ -233,7 +249,7 @@ func TestTogetherWithALongerWindow(t *testing.T) {
 			}
 			must.Do(t, e.Close())
 			e = open(t, dir, SyncEvery(time.Hour))
-			assert.Equal(t, must.Get(limiter(e, "a", time.Hour).Peek(ctx, weir.K("x"), 1))(t).Remaining, 8, "left")
+			assert.Equal(t, mustPeek(t, limiter(e, "a", time.Hour), weir.K("x"), 1).Remaining, 8, "left")
 		})
 	}
 }
@@ -271,4 +287,34 @@ func TestChangedCallsWaitForTheLog(t *testing.T) {
 	} {
 		assert.Equal(t, changed(&c.call), c.want, "case %d: changed by %+v", i, c.call)
 	}
+}
+
+// mustAllow decides an attempt of one unit.
+func mustAllow(t testing.TB, l *weir.Limiter, k weir.Key) weir.Decision {
+	t.Helper()
+	d, err := l.Allow(ctx, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// mustPeek decides an attempt and charges nothing.
+func mustPeek(t testing.TB, l *weir.Limiter, k weir.Key, n int64) weir.Decision {
+	t.Helper()
+	d, err := l.Peek(ctx, k, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// fileBytes returns the bytes of a file.
+func fileBytes(t testing.TB, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestBlockedRequests: while a key is blocked, every field of a denial has the end of the block, to
@@ -39,7 +38,9 @@ func TestBlockedRequests(t *testing.T) {
 		time.Sleep(time.Microsecond)
 		assert.Equal(t, get(h).StatusCode, http.StatusOK, "status after the block")
 
-		must.Get(l.Block(t.Context(), weir.K(), time.Hour, "hour"))(t)
+		if _, err := l.Block(t.Context(), weir.K(), time.Hour, "hour"); err != nil {
+			t.Fatal(err)
+		}
 		want("blocked by hand", "3600", `"login.hour";r=0;t=3600`, "100", 600+3600)
 	})
 }
@@ -48,7 +49,9 @@ func TestBlockedRequests(t *testing.T) {
 func TestTransportWaitsForABlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, weir.Policy{Name: "provider", Limits: []weir.Limit{weir.PerMinute(5)}})
-		must.Get(l.Block(t.Context(), weir.K(), 90*time.Second))(t)
+		if _, err := l.Block(t.Context(), weir.K(), 90*time.Second); err != nil {
+			t.Fatal(err)
+		}
 		base := roundTripper(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 		})

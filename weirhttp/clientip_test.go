@@ -123,7 +123,10 @@ func TestPeersWithoutAnAddressAre500(t *testing.T) {
 
 // TestNextStepOfUnixSockets does what the log line of a unix socket says, over a real one.
 func TestNextStepOfUnixSockets(t *testing.T) {
-	l := must.Get(net.Listen("unix", filepath.Join(t.TempDir(), "app.sock")))(t)
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "app.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	trusted := ClientIP(TrustedProxies(netip.MustParsePrefix("127.0.0.1/32")))
 	limited := Middleware(newLimiter(t, search), By{"ip": trusted})(new(served))
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -137,10 +140,16 @@ func TestNextStepOfUnixSockets(t *testing.T) {
 	dial := func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", l.Addr().String()) }
 	client := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
 	ask := func(inFront, from string) int {
-		r := must.Get(http.NewRequest("GET", "http://app/", nil))(t)
+		r, err := http.NewRequest("GET", "http://app/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.Header.Set("In-Front", inFront)
 		r.Header.Set("X-Forwarded-For", from)
-		w := must.Get(client.Do(r))(t)
+		w, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
 		w.Body.Close()
 		return w.StatusCode
 	}

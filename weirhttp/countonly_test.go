@@ -85,7 +85,9 @@ func TestCountOnlyOfALongRequest(t *testing.T) {
 				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { time.Sleep(lasts); w.WriteHeader(status) }))
 			after := func() string {
 				log.Reset()
-				must.Get(l.Reset(t.Context(), weir.K()))(t)
+				if _, err := l.Reset(t.Context(), weir.K()); err != nil {
+					t.Fatal(err)
+				}
 				get(h)
 				return fmt.Sprint(used(t, l)[0], strings.Count(log.String(), "could not be given back"))
 			}
@@ -174,8 +176,14 @@ func TestHandlersKeepTheirWriter(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		s, seen := countingServer(t, http2)
 		for path, status := range map[string]int{"/interfaces": 200, "/flush": 200, "/controller": 202, "/copy": 200, "/file": 200, "/deadline": 200} {
-			r := must.Get(s.Client().Get(s.URL + path))(t)
-			body := must.Get(io.ReadAll(r.Body))(t)
+			r, err := s.Client().Get(s.URL + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
 			r.Body.Close()
 			if got := <-seen; got != status || r.StatusCode != status || (r.ProtoMajor == 2) != http2 {
 				t.Errorf("%s %s: CountOnly got %d, the client %d %q; want %d", r.Proto, path, got, r.StatusCode, body, status)
@@ -277,9 +285,15 @@ func is[T any](w http.ResponseWriter) bool {
 func TestHijackedConnectionIs101(t *testing.T) {
 	s, seen := countingServer(t, false)
 	for _, path := range []string{"/hijack", "/hijack-controller"} {
-		conn := must.Get(net.Dial("tcp", s.Listener.Addr().String()))(t)
+		conn, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
 		io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n")
-		answer := must.Get(io.ReadAll(bufio.NewReader(conn)))(t)
+		answer, err := io.ReadAll(bufio.NewReader(conn))
+		if err != nil {
+			t.Fatal(err)
+		}
 		conn.Close()
 		if got := <-seen; got != 101 || !strings.HasSuffix(string(answer), "\r\n\r\nanswer") {
 			t.Errorf("%s: CountOnly got %d, the client %q; want 101", path, got, answer)

@@ -14,7 +14,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/fields"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -40,19 +39,38 @@ func wantField(t *testing.T, label string, lines []string, want string) {
 func TestFields(t *testing.T) {
 	var l *weir.Limiter
 	var from time.Time
-	for line := range strings.Lines(string(must.Get(os.ReadFile("testdata/fields.txt"))(t))) {
+	text, err := os.ReadFile("testdata/fields.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
 		call, want, decides := strings.Cut(strings.TrimSuffix(line, "\n"), " -> ")
 		words := append(strings.Fields(call), "", "", "")
 		switch {
 		case words[0] == "from":
-			from = must.Get(time.Parse(time.RFC3339, words[1]))(t)
+			var err error
+			from, err = time.Parse(time.RFC3339, words[1])
+			if err != nil {
+				t.Fatal(err)
+			}
 		case words[0] == "p:":
-			f := must.Get(policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  "+line)))(t)
-			l = newLimiter(t, must.Get(f.Policies[0].Policy())(t))
+			f, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  "+line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			value, err := f.Policies[0].Policy()
+			if err != nil {
+				t.Fatal(err)
+			}
+			l = newLimiter(t, value)
 		case decides:
 			got := fields.Policy(l.Compiled())
 			if words[0] != "policy" {
-				h := fieldsOf(t, l, from.Add(must.Get(time.ParseDuration(words[0][1:]))(t)), words[1:])
+				duration, err := time.ParseDuration(words[0][1:])
+				if err != nil {
+					t.Fatal(err)
+				}
+				h := fieldsOf(t, l, from.Add(duration), words[1:])
 				got = strings.Join(h["Ratelimit"], ", ")
 				if retry := h.Get("Retry-After"); retry != "" {
 					got += ", Retry-After: " + retry
@@ -70,7 +88,11 @@ func TestFields(t *testing.T) {
 // document of a denial has the same limits.
 func fieldsOf(t *testing.T, l *weir.Limiter, at time.Time, words []string) http.Header {
 	t.Helper()
-	o := Outcome{weir.Outcome{Rules: l.Compiled(), N: must.Get(strconv.ParseInt(words[0], 10, 64))(t), States: make([]weir.LimitState, len(l.Compiled().Limits))}}
+	n, err := strconv.ParseInt(words[0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Outcome{weir.Outcome{Rules: l.Compiled(), N: n, States: make([]weir.LimitState, len(l.Compiled().Limits))}}
 	if len(l.Compiled().Dimensions) > 0 {
 		o.Key = weir.K("42")
 	}
@@ -81,7 +103,10 @@ func fieldsOf(t *testing.T, l *weir.Limiter, at time.Time, words []string) http.
 	case words[1] == "record":
 		c.Op = engine.Record
 	}
-	o.Decision = must.Get(c.Do(t.Context()))(t)
+	o.Decision, err = c.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	h, w := http.Header{}, httptest.NewRecorder()
 	o.WriteHeaders(h)
 	o.WriteProblem(w, 429)
@@ -131,7 +156,10 @@ func TestNestedMiddlewareDescribesBothPolicies(t *testing.T) {
 
 // TestDegradedDecisionsHaveNoFields: a fallback that decides without states publishes none.
 func TestDegradedDecisionsHaveNoFields(t *testing.T) {
-	plan := must.Get(search.Compile())(t)
+	plan, err := search.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := Outcome{weir.Outcome{Rules: plan, Key: weir.K("192.0.2.1"), N: 1, Decision: weir.Decision{Degraded: true}, States: make([]weir.LimitState, 1)}}
 	h := http.Header{}
 	o.WriteHeaders(h)

@@ -29,7 +29,9 @@ var renders = weir.Policy{Name: "renders", Limits: []weir.Limit{
 func used(t *testing.T, l *weir.Limiter) (units []int64) {
 	t.Helper()
 	states := make([]weir.LimitState, len(l.Compiled().Limits))
-	must.Get((&weir.Call{Limiter: l, Key: weir.K(), Op: engine.Peek, Request: weir.Request{N: 1, States: states}}).Do(context.Background()))(t)
+	if _, err := (&weir.Call{Limiter: l, Key: weir.K(), Op: engine.Peek, Request: weir.Request{N: 1, States: states}}).Do(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 	for _, s := range states {
 		units = append(units, s.Used)
 	}

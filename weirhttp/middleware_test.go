@@ -16,13 +16,16 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
 func newLimiter(t *testing.T, p weir.Policy, opts ...weir.Option) *weir.Limiter {
 	t.Helper()
-	return must.Get(weir.New(p, opts...))(t)
+	limiter, err := weir.New(p, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
 }
 
 // search allows 2 per minute per ip.
@@ -56,7 +59,10 @@ type problem struct {
 
 func readProblem(t *testing.T, r *http.Response) problem {
 	t.Helper()
-	body := must.Get(io.ReadAll(r.Body))(t)
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got := r.Header.Get("Content-Type"); got != "application/problem+json" {
 		t.Errorf("Content-Type = %q, want application/problem+json", got)
 	}

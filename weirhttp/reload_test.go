@@ -22,7 +22,21 @@ import (
 // parse returns a policy file with the policies of a text.
 func parse(t *testing.T, policies string) *policy.File {
 	t.Helper()
-	return must.Get(policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n"+policies)))(t)
+	file, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n"+policies))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// newSet returns the policies of a file at work in memory.
+func newSet(t *testing.T, policies string) *enforce.Set {
+	t.Helper()
+	set, err := enforce.New(parse(t, policies), weir.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
 }
 
 // serveOne serves a request of tenant acme and returns its status and body.
@@ -68,7 +82,7 @@ func TestReloadThatNoLongerFitsIs500(t *testing.T) {
 		},
 	} {
 		var log bytes.Buffer
-		set := must.Get(enforce.New(parse(t, fits), weir.NewMemory()))(t)
+		set := newSet(t, fits)
 		opts := append(c.opts, weirhttp.AllowWhenDown(), weirhttp.ErrorLog(slog.New(slog.NewTextHandler(&log, nil))))
 		served := 0
 		h := weirhttp.Middleware(set.Rule("api"), weirhttp.By{"tenant": weirhttp.Header("X-Tenant")}, opts...)(
@@ -95,7 +109,7 @@ func TestReloadThatNoLongerFitsIs500(t *testing.T) {
 
 // TestBadKeyIs400 with a rule of a file as well: the client can mend it.
 func TestBadKeyIs400(t *testing.T) {
-	set := must.Get(enforce.New(parse(t, "  api: {limit: 100 per minute per tenant, keys: {tenant: address}}\n"), weir.NewMemory()))(t)
+	set := newSet(t, "  api: {limit: 100 per minute per tenant, keys: {tenant: address}}\n")
 	h := weirhttp.Middleware(set.Rule("api"), weirhttp.By{"tenant": weirhttp.Header("X-Tenant")})(http.NotFoundHandler())
 	if status, body := serveOne(h); status != 400 || !strings.Contains(body, "is not an address") {
 		t.Errorf("status %d, %s; want 400 with the reason", status, body)
@@ -116,7 +130,7 @@ func testXRateLimitOfAFile(t *testing.T) {
 		"plan":   {"  api: {limit: 9 per minute per tenant, plan-by: tenant, plans: {acme: 1 per minute}}\n", "1", time.Minute},
 		"block":  {"  api: {limit: '1 per minute per tenant, then block 10m'}\n", "1", 10 * time.Minute},
 	} {
-		set := must.Get(enforce.New(parse(t, c.policy), weir.NewMemory()))(t)
+		set := newSet(t, c.policy)
 		h := weirhttp.Middleware(set.Rule("api"), weirhttp.By{"tenant": weirhttp.Header("X-Tenant")}, weirhttp.XRateLimit())(
 			http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		serveOne(h)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirhttp"
 )
@@ -24,12 +23,15 @@ func TestTransportOfAFile(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { sent++ }))
 	defer s.Close()
 	const fits = "  api: {limit: 1 per hour per tenant, shadow: true}\n"
-	set := must.Get(enforce.New(parse(t, fits), weir.NewMemory()))(t)
+	set := newSet(t, fits)
 	client := &http.Client{Transport: weirhttp.NewTransport(nil, set.Rule("api"), weirhttp.By{"tenant": weirhttp.Header("X-Tenant")})}
 	get := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		r := must.Get(http.NewRequestWithContext(ctx, "GET", s.URL, nil))(t)
+		r, err := http.NewRequestWithContext(ctx, "GET", s.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.Header.Set("X-Tenant", "acme")
 		response, err := client.Do(r)
 		if err != nil {
@@ -40,7 +42,10 @@ func TestTransportOfAFile(t *testing.T) {
 	for range 3 {
 		must.Do(t, get())
 	}
-	o := must.Get(set.Peek(t.Context(), "api", map[string]string{"tenant": "acme"}, 1))(t)
+	o, err := set.Peek(t.Context(), "api", map[string]string{"tenant": "acme"}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if sent != 3 || o.Would.Allowed {
 		t.Errorf("%d were sent, and another one would be allowed: %t; want 3, false", sent, o.Would.Allowed)
 	}
@@ -61,7 +66,7 @@ func TestTransportOfAFile(t *testing.T) {
 
 // TestTransportOfReportedUnits sends nothing: its attempts would take no units.
 func TestTransportOfReportedUnits(t *testing.T) {
-	set := must.Get(enforce.New(parse(t, "  api: {limit: 1 per hour, count: reported}\n"), weir.NewMemory()))(t)
+	set := newSet(t, "  api: {limit: 1 per hour, count: reported}\n")
 	sent := 0
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { sent++ }))
 	defer s.Close()
@@ -77,7 +82,7 @@ func TestTransportOfReportedUnits(t *testing.T) {
 func TestFilesWait(t *testing.T) { synctest.Test(t, testFilesWait) }
 
 func testFilesWait(t *testing.T) {
-	set := must.Get(enforce.New(parse(t, "  api: {limit: 2 per 3s}\n  trial: {limit: 1 per hour, shadow: true}\n"), weir.NewMemory()))(t)
+	set := newSet(t, "  api: {limit: 2 per 3s}\n  trial: {limit: 1 per hour, shadow: true}\n")
 	served := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	start := time.Now()
 	for name, want := range map[string]time.Duration{"api": 3 * time.Second, "trial": 0} {
@@ -101,7 +106,9 @@ func testFilesWait(t *testing.T) {
 	transport := weirhttp.NewTransport(next, set.Rule("api"), nil)
 	for range 4 {
 		r := httptest.NewRequest("GET", "/", nil)
-		must.Get(transport.RoundTrip(r))(t)
+		if _, err := transport.RoundTrip(r); err != nil {
+			t.Fatal(err)
+		}
 	}
 	// The middleware has used 2 at 0s and 1 at 3s.
 	if want := "[3s 6s 6s 9s]"; fmt.Sprint(sent) != want {

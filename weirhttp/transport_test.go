@@ -502,11 +502,18 @@ func TestTransportRetryWithinTheDeadline(t *testing.T) {
 		rt := NewTransport(p, newLimiter(t, perSecond(1)), nil, Retry(5))
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		r, err := rt.RoundTrip(must.Get(http.NewRequestWithContext(ctx, "GET", "http://provider.example", nil))(t))
+		request, err := http.NewRequestWithContext(ctx, "GET", "http://provider.example", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		body := must.Get(io.ReadAll(r.Body))(t)
+		r, err := rt.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.Body.Close()
 		if r.StatusCode != 429 || string(body) != "answer" || time.Since(start) != 0 || p.open != 0 {
 			t.Errorf("status %d, body %q after %v, %d open", r.StatusCode, body, time.Since(start), p.open)
@@ -530,13 +537,26 @@ func testTransportHoldsUntilTheBodyIsClosed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	get := func() (*http.Response, error) {
-		return rt.RoundTrip(must.Get(http.NewRequestWithContext(ctx, "GET", "http://provider.example", nil))(t))
+		request, err := http.NewRequestWithContext(ctx, "GET", "http://provider.example", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rt.RoundTrip(request)
 	}
-	first := must.Get(get())(t)
-	second := must.Get(get())(t)
+	first, err := get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := get()
+	if err != nil {
+		t.Fatal(err)
+	}
 	io.ReadAll(first.Body)
 	time.AfterFunc(7*time.Second+time.Millisecond, func() { first.Body.Close(); first.Body.Close() })
-	third := must.Get(get())(t)
+	third, err := get()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got := used(t, l); got[0] != 2 || got[1] != 3 || !slices.Equal(p.sent(start), []time.Duration{0, 0, 7*time.Second + time.Millisecond}) {
 		t.Errorf("%v count, sent after %v; want 2 held and the third when the first is closed", got, p.sent(start))
 	}
@@ -602,7 +622,10 @@ func TestTransportKeepsSwitchedConnections(t *testing.T) {
 			io.Closer
 		}{strings.NewReader("answer"), &written, io.NopCloser(nil)}}, nil
 	})
-	r := must.Get(NewTransport(base, l, nil).RoundTrip(httptest.NewRequest("GET", "http://provider.example", nil)))(t)
+	r, err := NewTransport(base, l, nil).RoundTrip(httptest.NewRequest("GET", "http://provider.example", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
 	conn, ok := r.Body.(io.ReadWriteCloser)
 	if !ok {
 		t.Fatalf("the body is a %T", r.Body)
@@ -702,7 +725,10 @@ func TestTransportWithARealServer(t *testing.T) {
 	l := newLimiter(t, weir.Policy{Name: "provider", Limits: []weir.Limit{weir.AtOnce(4, time.Minute), weir.PerHour(52)}})
 	client := &http.Client{Transport: NewTransport(s.Client().Transport, l, nil, Retry(1)), Timeout: time.Minute}
 	post := func() (*http.Response, string, error) {
-		r := must.Get(http.NewRequest("POST", s.URL, strings.NewReader("order")))(t)
+		r, err := http.NewRequest("POST", s.URL, strings.NewReader("order"))
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.Header.Set("Idempotency-Key", "1") // so it is sent again after 503
 		before := r.Header.Clone()
 		response, err := client.Do(r)
@@ -829,7 +855,10 @@ func TestTransportRetriesShortResponses(t *testing.T) {
 				return r, nil
 			})
 			rt := NewTransport(base, newLimiter(t, perSecond(9)), nil, Retry(1))
-			r := must.Get(rt.RoundTrip(httptest.NewRequest("GET", "http://provider.example", nil)))(t)
+			r, err := rt.RoundTrip(httptest.NewRequest("GET", "http://provider.example", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
 			if sent != c.sent || sent == 2 && c.body != nil && body.closed != 1 {
 				t.Errorf("%s: %d sent, closed %d times; want %d", name, sent, body.closed, c.sent)
 			}
@@ -876,7 +905,9 @@ func TestTransportRetriesIdempotentRequests(t *testing.T) {
 				if c.field != "" {
 					r.Header.Set(c.field, "1")
 				}
-				must.Get(NewTransport(p, newLimiter(t, perSecond(9)), nil, Retry(1)).RoundTrip(r))(t)
+				if _, err := NewTransport(p, newLimiter(t, perSecond(9)), nil, Retry(1)).RoundTrip(r); err != nil {
+					t.Fatal(err)
+				}
 				if len(p.at) != want {
 					t.Errorf("%q %s after %d: %d sent, want %d", c.method, c.field, status, len(p.at), want)
 				}
@@ -1028,8 +1059,14 @@ func TestTransportWakesOnlyItsKey(t *testing.T) {
 			policy := weir.Policy{Name: "provider", Limits: []weir.Limit{limit, weir.PerHour(99, "path")}, Dimensions: []string{"path"}}
 			l := newLimiter(t, policy, weir.WithEngine(store))
 			rt := NewTransport(p, l, By{"path": func(r *http.Request) (string, error) { return r.URL.Path, nil }})
-			a := must.Get(rt.RoundTrip(httptest.NewRequest("GET", "http://provider.example/a", nil)))(t)
-			b := must.Get(rt.RoundTrip(httptest.NewRequest("GET", "http://provider.example/b", nil)))(t)
+			a, err := rt.RoundTrip(httptest.NewRequest("GET", "http://provider.example/a", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := rt.RoundTrip(httptest.NewRequest("GET", "http://provider.example/b", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, path := range []string{"/a", "/b"} {
 				go call(t.Context(), rt, path, nil)
 				synctest.Wait()

@@ -12,7 +12,6 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -33,7 +32,7 @@ func (c *afterEval) Eval(ctx context.Context, s *weirredis.Script, keys, args []
 func waitFor(t testing.TB, l *weir.Limiter, after, wait time.Duration) weir.Decision {
 	t.Helper()
 	req := weir.Request{N: 1, At: nine.Add(after), MaxWait: wait}
-	return must.Get(l.Decide(ctx, weir.K("u"), req))(t)
+	return mustDecide(t, l, weir.K("u"), req)
 }
 
 // TestWaitTakesOneCall: a waiting caller makes one call, and two if its context ends (R18).
@@ -50,9 +49,11 @@ func TestWaitTakesOneCall(t *testing.T) {
 		wait, stop := context.WithCancel(ctx)
 		l := limiter(t, e, "waits"+name, weir.AllOrNothing, limit)
 		before := commands(t, s, "evalsha")
-		must.Get(l.Wait(wait, weir.K("u")))(t)
+		if _, err := l.Wait(wait, weir.K("u")); err != nil {
+			t.Fatal(err)
+		}
 		assert.Equal(t, commands(t, s, "evalsha")-before, 1, "%s: calls of a caller that finds room", name)
-		must.Get(l.Decide(ctx, weir.K("u"), weir.Request{N: 1, MaxWait: weir.Never}))(t)
+		mustDecide(t, l, weir.K("u"), weir.Request{N: 1, MaxWait: weir.Never})
 		assert.Equal(t, commands(t, s, "evalsha")-before, 2, "%s: with those of one that waits", name)
 		conn.after = stop
 		_, err := l.Wait(wait, weir.K("u"))
@@ -62,7 +63,7 @@ func TestWaitTakesOneCall(t *testing.T) {
 		}
 		assert.Equal(t, commands(t, s, "evalsha")-before, 4, "%s: with those of one that leaves", name)
 		var state [1]weir.LimitState
-		must.Get(l.Decide(ctx, weir.K("u"), weir.Request{N: 1, MaxWait: time.Microsecond, States: state[:]}))(t)
+		mustDecide(t, l, weir.K("u"), weir.Request{N: 1, MaxWait: time.Microsecond, States: state[:]})
 		assert.Equal(t, state[0].Ahead, 1, "%s: units ahead after the cancel", name)
 	}
 }
@@ -111,7 +112,7 @@ func TestAppointmentsInWindowsAhead(t *testing.T) {
 		}
 		assert.Equal(t, d.ResetAfter, day+time.Duration(i+1)*24*time.Hour, "booking %d: until nothing counts", i)
 	}
-	d := must.Get(l.At(nine.Add(40*24*time.Hour)).Allow(ctx, weir.K("u")))(t)
+	d := mustAllow(t, l.At(nine.Add(40*24*time.Hour)), weir.K("u"))
 	assert.Equal(t, d.Allowed, true, "the day behind the last appointment has room")
 }
 
@@ -134,13 +135,16 @@ func TestKeysLiveAsLongAsAppointments(t *testing.T) {
 		key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 		for j := range 5 {
 			before := time.Now()
-			d := must.Get(l.Decide(ctx, weir.K("u"), weir.Request{N: 1, MaxWait: weir.Never}))(t)
+			d := mustDecide(t, l, weir.K("u"), weir.Request{N: 1, MaxWait: weir.Never})
 			if least := max(d.ResetAfter, d.StartAfter+limit.MinInterval); shorter(ttl(t, s, key), least, before) {
 				t.Errorf("%+v: booking %d: the key lives %v, want %v", limit, j, ttl(t, s, key), least)
 			}
 		}
 		before := time.Now()
-		d := must.Get(l.Record(ctx, weir.K("u"), 1))(t)
+		d, err := l.Record(ctx, weir.K("u"), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if shorter(ttl(t, s, key), d.ResetAfter, before) {
 			t.Errorf("%+v: a record: the key lives %v, want %v", limit, ttl(t, s, key), d.ResetAfter)
 		}
@@ -162,18 +166,26 @@ func TestManyAppointmentsBecomeEntries(t *testing.T) {
 		t.Errorf("500 appointments take %d bytes", size)
 	}
 	wide := limiter(t, e, "many", weir.AllOrNothing, perUser(600, time.Hour))
-	assert.Equal(t, must.Get(wide.At(nine.Add(250*time.Second)).Count(ctx, weir.K("u"), "user", time.Hour))(t), 251, "begun")
-	assert.Equal(t, must.Get(wide.At(nine.Add(250*time.Second)).Peek(ctx, weir.K("u"), 1))(t).Remaining, 99, "with those ahead")
+	count, err := wide.At(nine.Add(250*time.Second)).Count(ctx, weir.K("u"), "user", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	assert.Equal(t, count, 251, "begun")
+	assert.Equal(t, mustPeek(t, wide.At(nine.Add(250*time.Second)), weir.K("u"), 1).Remaining, 99, "with those ahead")
 	if n := len(s.Must(t, "HGET", key, "h")); n != size {
 		t.Errorf("a peek and a count changed the header from %d to %d bytes", size, n)
 	}
-	d := must.Get(wide.At(nine.Add(500*time.Second)).Allow(ctx, weir.K("u")))(t)
+	d := mustAllow(t, wide.At(nine.Add(500*time.Second)), weir.K("u"))
 	assert.Equal(t, d.Remaining, 98, "remaining when all have begun")
-	assert.Equal(t, must.Get(wide.At(nine.Add(500*time.Second)).Refund(ctx, weir.K("u"), nine.Add(77*time.Second), 1))(t), 1, "a refund of one of them")
+	refunded, err := wide.At(nine.Add(500*time.Second)).Refund(ctx, weir.K("u"), nine.Add(77*time.Second), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	assert.Equal(t, refunded, 1, "a refund of one of them")
 	if n := len(s.Must(t, "HGET", key, "h")); n > 300 || s.Must(t, "HLEN", key) == "1" {
 		t.Errorf("the header has %d bytes, and there are %s fields", n, s.Must(t, "HLEN", key))
 	}
-	d = must.Get(wide.At(nine.Add(time.Hour+100*time.Second)).Allow(ctx, weir.K("u")))(t)
+	d = mustAllow(t, wide.At(nine.Add(time.Hour+100*time.Second)), weir.K("u"))
 	assert.Equal(t, d.Remaining, 600-400-2, "remaining when a hundred have left")
 }
 
@@ -216,7 +228,7 @@ func TestCachedDenialsAndWaits(t *testing.T) {
 		l := limiter(t, e, fmt.Sprintf("cached%d-%d", mode, time.Now().UnixNano()), mode, perUser(2, time.Hour))
 		decide := func(n int64, wait time.Duration) weir.Decision {
 			t.Helper()
-			return must.Get(l.Decide(ctx, weir.K("u"), weir.Request{N: n, MaxWait: wait}))(t)
+			return mustDecide(t, l, weir.K("u"), weir.Request{N: n, MaxWait: wait})
 		}
 		decide(1, 0)
 		for _, cached := range []bool{false, true} {
@@ -255,7 +267,7 @@ func TestLongLinesOfABucket(t *testing.T) {
 		var got, want weir.Decision
 		for j, l := range []*weir.Limiter{redis, exact} {
 			req.States = states[j][:]
-			d := must.Get(l.Decide(ctx, weir.K("u"), req))(t)
+			d := mustDecide(t, l, weir.K("u"), req)
 			if got, want = d, got; j == 0 {
 				want = d
 			}
@@ -265,7 +277,11 @@ func TestLongLinesOfABucket(t *testing.T) {
 		if i%20 == 19 {
 			start := got.At.Add(got.StartAfter)
 			for _, l := range []*weir.Limiter{redis, exact} {
-				assert.Equal(t, must.Get(l.At(at).Refund(ctx, weir.K("u"), start, 1))(t), 1, "a cancel")
+				n, err := l.At(at).Refund(ctx, weir.K("u"), start, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				assert.Equal(t, n, 1, "a cancel")
 			}
 		}
 	}

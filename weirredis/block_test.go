@@ -26,11 +26,16 @@ func blockOf(begin time.Time, length time.Duration) string {
 	return string(append(b, micros[1:]...))
 }
 
-// blockHistory begins or, with a length of 0, ends blocks of a user.
-func blockHistory(e engine.Engine, l *weir.Limiter, length time.Duration) (engine.Result, error) {
+// mustBlock begins or, with a length of 0, ends blocks of a user.
+func mustBlock(t *testing.T, e engine.Engine, l *weir.Limiter, length time.Duration) engine.Result {
+	t.Helper()
+	return mustDo(t, e, blockCall(l, length))
+}
+
+func blockCall(l *weir.Limiter, length time.Duration) engine.Call {
 	c := engine.Call{Rules: l.Compiled(), Key: weir.K("u"), Op: engine.Block}
 	c.From = length.Microseconds()
-	return do(e, c)
+	return c
 }
 
 // TestKeysLiveAsLongAsTheirBlocks: a key lives at least as long as its block, and no block, or
@@ -63,18 +68,20 @@ func testKeysLiveAsLongAsTheirBlocks(t *testing.T, v redistest.Version) {
 			s.Must(t, "DEL", key)
 			before := time.Now()
 			for range c.limit.Max {
-				must.Get(l.Allow(ctx, weir.K("u")))(t)
+				mustAllow(t, l, weir.K("u"))
 			}
-			d := must.Get(do(e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), N: 1}))(t)
+			d := mustDo(t, e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), N: 1})
 			assert.Equal(t, d.Blocked.Microseconds(), l.Compiled().Limits[0].Block, "rest of the block")
 			if got := ttl(t, s, key); shorter(got, c.least, before) {
 				t.Errorf("the key lives %v, want %v", got, c.least)
 			}
 			lives := ttl(t, s, key)
 			for range 3 { // a record, a refund and a denial
-				must.Get(l.Record(ctx, weir.K("u"), 1))(t)
-				must.Get(do(e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), Op: engine.Refund, N: 1, From: engine.Oldest}))(t)
-				assert.Equal(t, must.Get(l.Allow(ctx, weir.K("u")))(t).Allowed, false, "an attempt during the block is allowed")
+				if _, err := l.Record(ctx, weir.K("u"), 1); err != nil {
+					t.Fatal(err)
+				}
+				mustDo(t, e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), Op: engine.Refund, N: 1, From: engine.Oldest})
+				assert.Equal(t, mustAllow(t, l, weir.K("u")).Allowed, false, "an attempt during the block is allowed")
 			}
 			if got := ttl(t, s, key); shorter(got, c.least, before) || got < lives-time.Minute {
 				t.Errorf("after recordings the key lives %v, want %v", got, lives)
@@ -91,20 +98,22 @@ func TestBlockWithoutEntriesIsOneField(t *testing.T) {
 	l := limiter(t, e, "blockonly", weir.AllOrNothing, perUser(5, time.Hour))
 	key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 	s.Must(t, "DEL", key)
-	assert.Equal(t, must.Get(blockHistory(e, l, time.Hour))(t).Blocked, time.Hour, "rest of the block")
+	assert.Equal(t, mustBlock(t, e, l, time.Hour).Blocked, time.Hour, "rest of the block")
 	assert.Equal(t, len(s.Must(t, "HGET", key, "h")), 15, "bytes of the header: the block alone")
-	assert.Equal(t, must.Get(l.Allow(ctx, weir.K("u")))(t).Allowed, false, "an attempt during the block is allowed")
-	must.Get(blockHistory(e, l, 0))(t)
+	assert.Equal(t, mustAllow(t, l, weir.K("u")).Allowed, false, "an attempt during the block is allowed")
+	mustBlock(t, e, l, 0)
 	assert.Equal(t, s.Must(t, "EXISTS", key), "0", "the key of a history with nothing")
 
-	must.Get(l.AllowN(ctx, weir.K("u"), 2))(t)
+	mustAllowN(t, l, weir.K("u"), 2)
 	header := s.Must(t, "HGET", key, "h")
-	must.Get(blockHistory(e, l, time.Hour))(t)
+	mustBlock(t, e, l, time.Hour)
 	assert.Equal(t, s.Must(t, "HGET", key, "h")[15:], header, "the header behind the block")
-	must.Get(blockHistory(e, l, 0))(t)
+	mustBlock(t, e, l, 0)
 	assert.Equal(t, s.Must(t, "HGET", key, "h"), header, "the header after the block")
-	must.Get(blockHistory(e, l, time.Hour))(t)
-	must.Get(l.Reset(ctx, weir.K("u")))(t)
+	mustBlock(t, e, l, time.Hour)
+	if _, err := l.Reset(ctx, weir.K("u")); err != nil {
+		t.Fatal(err)
+	}
 	assert.Equal(t, s.Must(t, "EXISTS", key), "0", "the key after a reset")
 }
 
@@ -116,7 +125,8 @@ func TestBlockLeavesForeignHistories(t *testing.T) {
 	key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 	s.Must(t, "DEL", key)
 	s.Must(t, "HSET", key, "h", "\x0a of a later version")
-	assert.Err(blockHistory(e, l, time.Hour))(t, weirredis.ErrState, "layout is version 10")
+	_, err := do(e, blockCall(l, time.Hour))
+	assert.Error(t, err, weirredis.ErrState, "layout is version 10")
 	assert.Equal(t, s.Must(t, "HGET", key, "h"), "\x0a of a later version", "the header")
 }
 
@@ -125,12 +135,15 @@ func TestBlockLeavesForeignHistories(t *testing.T) {
 func TestEndedBlockLeavesWithARecording(t *testing.T) {
 	s := redistest.Shared(t)
 	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0))
-	rules := must.Get(weir.Policy{Name: "ended", Limits: []weir.Limit{blocking(5, time.Hour, time.Minute)}}.Compile())(t)
+	rules, err := weir.Policy{Name: "ended", Limits: []weir.Limit{blocking(5, time.Hour, time.Minute)}}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
 	key := weirredis.Keys(rules, weir.K("u"), false)[0]
 	s.Must(t, "DEL", key)
 	call := func(op engine.Op, n int64) engine.Result {
 		t.Helper()
-		return must.Get(do(e, engine.Call{Rules: rules, Key: weir.K("u"), Op: op, N: n}))(t)
+		return mustDo(t, e, engine.Call{Rules: rules, Key: weir.K("u"), Op: op, N: n})
 	}
 	at := call(engine.Attempt, 2).At
 	over := blockOf(at.Add(-2*time.Minute), time.Minute)
@@ -140,7 +153,7 @@ func TestEndedBlockLeavesWithARecording(t *testing.T) {
 
 	s.Must(t, "HSET", key, "h", over+header)
 	call(engine.Peek, 1)
-	must.Get(do(e, engine.Call{Rules: rules, Key: weir.K("u"), Op: engine.Refund, N: 1, From: at.UnixMicro()}))(t)
+	mustDo(t, e, engine.Call{Rules: rules, Key: weir.K("u"), Op: engine.Refund, N: 1, From: at.UnixMicro()})
 	assert.Equal(t, form(), 4, "form of the header after a peek and a refund")
 	assert.Equal(t, call(engine.Attempt, 1).Remaining, 3, "remaining units")
 	assert.Equal(t, form(), 1, "form of the header after a grant")
@@ -159,7 +172,7 @@ func TestGrantsOfRulesWithBlocksReadHistoriesOnce(t *testing.T) {
 	l := limiter(t, e, "short", weir.AllOrNothing, blocking(2, time.Hour, time.Minute))
 	for i, reads := range []int{1, 1, 3, 2} {
 		before := counts(t, s)["hget"]
-		d := must.Get(l.Allow(ctx, weir.K("u")))(t)
+		d := mustAllow(t, l, weir.K("u"))
 		assert.Equal(t, d.Allowed, i < 2, "attempt %d is allowed", i)
 		assert.Equal(t, counts(t, s)["hget"]-before, reads, "attempt %d: fields that were read", i)
 	}
@@ -176,15 +189,15 @@ func TestCachedDenialsOfBlocks(t *testing.T) {
 	s.Must(t, "DEL", weirredis.Keys(l.Compiled(), weir.K("u"), false)[0])
 	attempt := func(l *weir.Limiter, n int64) engine.Result {
 		t.Helper()
-		return must.Get(do(e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), N: n}))(t)
+		return mustDo(t, e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), N: n})
 	}
 	reserved := engine.Call{Rules: other.Compiled(), Key: weir.K("u"), N: 2, ID: "r", TTL: time.Hour.Microseconds()}
-	must.Get(do(e, reserved))(t)
+	mustDo(t, e, reserved)
 	for range 2 { // without a block
 		attempt(other, 2)
 	}
 	assert.Equal(t, attempt(other, 2).Cached, true, "a repeated denial is cached")
-	assert.Equal(t, must.Get(l.Peek(ctx, weir.K("u"), 2))(t).Allowed, false, "a peek is allowed")
+	assert.Equal(t, mustPeek(t, l, weir.K("u"), 2).Allowed, false, "a peek is allowed")
 	began := attempt(l, 2)
 	assert.Equal(t, began.Cached, false, "the denial that begins a block is cached")
 	assert.Equal(t, began.Blocked, time.Minute, "rest of the block")
@@ -221,18 +234,20 @@ func TestCachedDenialEndsWithItsBlock(t *testing.T) {
 	now := time.Now()
 	e.WithClock(func() time.Time { return now })
 	l := limiter(t, e, "endsblock", weir.AllOrNothing, blocking(1, time.Hour, time.Minute))
-	must.Get(l.Reset(ctx, weir.K("u")))(t)
+	if _, err := l.Reset(ctx, weir.K("u")); err != nil {
+		t.Fatal(err)
+	}
 	var d weir.Decision
 	for range 4 {
-		d = must.Get(l.Allow(ctx, weir.K("u")))(t)
+		d = mustAllow(t, l, weir.K("u"))
 	}
 	assert.Equal(t, d.Cached, true, "a repeated denial is cached")
 	now = now.Add(20 * time.Second)
-	later := must.Get(l.Allow(ctx, weir.K("u")))(t)
+	later := mustAllow(t, l, weir.K("u"))
 	assert.Equal(t, later.Cached, true, "a denial in the block is cached")
 	assert.Equal(t, d.Blocked-later.Blocked, 20*time.Second, "what is left of the block")
 	now = now.Add(50 * time.Second)
-	assert.Equal(t, must.Get(l.Allow(ctx, weir.K("u")))(t).Cached, false, "a denial from the block is repeated after it")
+	assert.Equal(t, mustAllow(t, l, weir.K("u")).Cached, false, "a denial from the block is repeated after it")
 }
 
 // TestProbeEndsCachedDenials: a probe begins a block, so denials from before it are over.
@@ -243,12 +258,12 @@ func TestProbeEndsCachedDenials(t *testing.T) {
 	other := limiter(t, e, "probed", weir.AllOrNothing, perUser(1, time.Hour))
 	s.Must(t, "DEL", weirredis.Keys(l.Compiled(), weir.K("u"), false)[0])
 	for range 3 {
-		must.Get(other.Allow(ctx, weir.K("u")))(t)
+		mustAllow(t, other, weir.K("u"))
 	}
-	assert.Equal(t, must.Get(other.Allow(ctx, weir.K("u")))(t).Cached, true, "a repeated denial is cached")
-	d := must.Get(do(e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), Op: engine.Probe, N: 1}))(t)
+	assert.Equal(t, mustAllow(t, other, weir.K("u")).Cached, true, "a repeated denial is cached")
+	d := mustDo(t, e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), Op: engine.Probe, N: 1})
 	assert.Equal(t, d.Blocked, time.Minute, "rest of the block")
-	assert.Equal(t, must.Get(other.Allow(ctx, weir.K("u")))(t).Cached, false, "the denial from before the block is repeated")
+	assert.Equal(t, mustAllow(t, other, weir.K("u")).Cached, false, "the denial from before the block is repeated")
 }
 
 // TestFirstOfEqualWaitsBegins: of the limits of a call that denied, the one with the longest wait

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	_ "github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -19,7 +18,7 @@ import (
 func TestCachedDenialAllocatesNothing(t *testing.T) {
 	c := &cannedConn{reply: weirredis.Denial(nine, 300_000_000, 900_000_000, 200_000_000)}
 	l := limiter(t, newEngine(t, c, weirredis.DenialCacheTTL(time.Hour)), "again", weir.AllOrNothing, perUser(5, time.Second))
-	if n := testing.AllocsPerRun(100, func() { must.Get(l.Allow(ctx, weir.K("u")))(t) }); n != 0 || c.calls != 1 {
+	if n := testing.AllocsPerRun(100, func() { mustAllow(t, l, weir.K("u")) }); n != 0 || c.calls != 1 {
 		t.Errorf("%v allocations and %d calls, want none but for the first", n, c.calls)
 	}
 }

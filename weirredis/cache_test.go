@@ -102,7 +102,7 @@ func TestCachedDenialsAge(t *testing.T) {
 				}
 				time.Sleep(time.Until(start.Add(at)))
 				before := conn.calls
-				d := must.Get(l.AllowN(ctx, weir.K("u"), 2))(t)
+				d := mustAllowN(t, l, weir.K("u"), 2)
 				want := engine.Result{Limit: "user", At: time.UnixMicro(nine.UnixMicro()), RetryAfter: 300 * time.Millisecond, ResetAfter: 900 * time.Millisecond, Cached: cached}
 				if age := at - 10*time.Millisecond; cached {
 					want.At, want.RetryAfter, want.ResetAfter = want.At.Add(age), want.RetryAfter-age, want.ResetAfter-age
@@ -131,7 +131,7 @@ func TestDenialsAreCachedUntilAUnitLeaves(t *testing.T) {
 			allowed, cached bool
 		}{{0, true, false}, {0, false, false}, {59 * time.Minute, false, true}, {2 * time.Minute, false, false}} {
 			now = now.Add(step.later)
-			if d := must.Get(l.Allow(ctx, weir.K("u")))(t); d.Allowed != step.allowed || d.Cached != step.cached {
+			if d := mustAllow(t, l, weir.K("u")); d.Allowed != step.allowed || d.Cached != step.cached {
 				t.Errorf("%+v, attempt %d: got %+v, want it allowed: %v, cached: %v", limits, i, d, step.allowed, step.cached)
 			}
 		}
@@ -245,11 +245,11 @@ func TestWritesEndCachedDenials(t *testing.T) {
 				conn := &cannedConn{reply: denial}
 				l := limiter(t, newEngine(t, conn), "denied", weir.AllOrNothing, c.limits...)
 				r := reserve(t, conn, l, c.user)
-				must.Get(l.Allow(ctx, weir.K("u")))(t)
+				mustAllow(t, l, weir.K("u"))
 				if err := w.do(conn, l, weir.K(c.user), r); err != nil {
 					t.Fatal(w.about, err)
 				}
-				assert.Equal(t, must.Get(l.Allow(ctx, weir.K("u")))(t).Cached, c.keeps || w.keeps, "%s %s: cached then", w.about, about)
+				assert.Equal(t, mustAllow(t, l, weir.K("u")).Cached, c.keeps || w.keeps, "%s %s: cached then", w.about, about)
 			})
 		}
 	}
@@ -274,13 +274,13 @@ func TestCountedDenialsEndCachedDenials(t *testing.T) {
 		mode   weir.Mode
 		cached bool
 	}{{weir.AllOrNothing, true}, {weir.CountDenied, false}} {
-		must.Get(l.Allow(ctx, weir.K("u")))(t)
-		must.Get(limiter(t, e, "shared", c.mode, everybody, perUser(5, time.Second)).Allow(ctx, weir.K("v")))(t)
-		assert.Equal(t, must.Get(l.Allow(ctx, weir.K("u")))(t).Cached, c.cached, "cached after a denial of another user, %v", c.mode)
+		mustAllow(t, l, weir.K("u"))
+		mustAllow(t, limiter(t, e, "shared", c.mode, everybody, perUser(5, time.Second)), weir.K("v"))
+		assert.Equal(t, mustAllow(t, l, weir.K("u")).Cached, c.cached, "cached after a denial of another user, %v", c.mode)
 	}
 	conn, counting := denying(t, weir.CountDenied)
 	for range 2 {
-		must.Get(counting.Allow(ctx, weir.K("u")))(t)
+		mustAllow(t, counting, weir.K("u"))
 	}
 	assert.Equal(t, conn.calls, 2, "calls of two denials that count")
 }
@@ -303,7 +303,7 @@ func TestOtherRequestsAreNeverCached(t *testing.T) {
 				c := &cannedConn{reply: denial}
 				e := newEngine(t, c)
 				l := limiter(t, e, "others", weir.AllOrNothing, perUser(5, time.Second))
-				must.Get(l.AllowN(ctx, u, 2))(t)
+				mustAllowN(t, l, u, 2)
 				asked := l
 				if about == "an attempt of other rules" { // the same history, other numbers
 					asked = limiter(t, e, "others", weir.AllOrNothing, perUser(6, time.Second))
@@ -321,7 +321,7 @@ func TestOtherRequestsAreNeverCached(t *testing.T) {
 					t.Errorf("%s, in a batch: %v: got %+v, %v after %d calls; want it from the server", about, batch, calls[0].Decision, calls[0].Err, c.calls)
 				}
 				cached := about != "an attempt of fewer units" // its denial takes the place of the first
-				if d := must.Get(l.AllowN(ctx, u, 2))(t); d.Cached != cached && asked == l {
+				if d := mustAllowN(t, l, u, 2); d.Cached != cached && asked == l {
 					t.Errorf("%s, in a batch: %v: the same attempt after it: %+v, want cached: %v", about, batch, d, cached)
 				}
 			})
@@ -340,7 +340,7 @@ func TestCachedDenialsOfManyKeys(t *testing.T) {
 		buffer := []byte("user0000")
 		ask := func(i int) weir.Decision {
 			copy(buffer[4:], fmt.Sprintf("%04d", i/2))
-			return must.Get(l.Allow(ctx, weir.K(unsafe.String(&buffer[0], len(buffer)), fmt.Sprint(i%2))))(t)
+			return mustAllow(t, l, weir.K(unsafe.String(&buffer[0], len(buffer)), fmt.Sprint(i%2)))
 		}
 		for i := range users {
 			c.reply = weirredis.Denial(nine.Add(time.Duration(i)*time.Second), 300_000, 900_000, 200_000)
@@ -381,7 +381,7 @@ func TestDenialDuringWriteIsNotCached(t *testing.T) {
 						t.Fatal(w.about, err)
 					}
 					must.Do(t, <-done)
-					assert.Equal(t, must.Get(l.Allow(ctx, u))(t).Cached, w.keeps, "a denial %s during %s, %d options: cached", how, w.about, len(options))
+					assert.Equal(t, mustAllow(t, l, u).Cached, w.keeps, "a denial %s during %s, %d options: cached", how, w.about, len(options))
 				})
 			}
 		}
@@ -394,7 +394,7 @@ func TestCachedDenialsAreBounded(t *testing.T) {
 	e := newEngine(t, c, weirredis.DenialCacheTTL(time.Hour))
 	l := limiter(t, e, "bounded", weir.AllOrNothing, perUser(5, time.Second))
 	for i := range 70_000 {
-		must.Get(l.Allow(ctx, weir.K(fmt.Sprint(i))))(t)
+		mustAllow(t, l, weir.K(fmt.Sprint(i)))
 	}
 	if n := e.Cached(); n > 1<<16 || n < 1<<15 {
 		t.Errorf("%d denials are cached, want at most %d", n, 1<<16)
@@ -432,20 +432,29 @@ func TestCachedDenialsEqualNewOnes(t *testing.T) {
 			}
 			p.Limits = append(p.Limits, limit)
 		}
-		l := must.Get(weir.New(p, weir.WithEngine(e)))(t)
+		l, err := weir.New(p, weir.WithEngine(e))
+		if err != nil {
+			t.Fatal(err)
+		}
 		grants := []time.Time{nine}
 		for range 300 {
 			k, n := weir.K([]string{"a", "b", "c"}[r.IntN(3)]), 1+r.Int64N(4)
 			switch r.IntN(40) {
 			case 0:
-				must.Get(l.Record(ctx, k, n))(t)
+				if _, err := l.Record(ctx, k, n); err != nil {
+					t.Fatal(err)
+				}
 			case 1:
-				must.Get(l.Refund(ctx, k, grants[r.IntN(len(grants))], n))(t)
+				if _, err := l.Refund(ctx, k, grants[r.IntN(len(grants))], n); err != nil {
+					t.Fatal(err)
+				}
 			case 2:
-				must.Get(l.Reset(ctx, k))(t)
+				if _, err := l.Reset(ctx, k); err != nil {
+					t.Fatal(err)
+				}
 			}
 			before := conn.calls
-			d := must.Get(l.AllowN(ctx, k, n))(t)
+			d := mustAllowN(t, l, k, n)
 			if d.Granted > 0 {
 				grants = append(grants[max(0, len(grants)-3):], d.At)
 			}
@@ -453,7 +462,7 @@ func TestCachedDenialsEqualNewOnes(t *testing.T) {
 				continue
 			}
 			remembered[p.Mode]++
-			want := must.Get(l.At(d.At).Peek(ctx, k, n))(t)
+			want := mustPeek(t, l.At(d.At), k, n)
 			want.Cached = true
 			if d.Allowed || d != want {
 				t.Fatalf("seed %d: from the cache %+v, from Redis %+v\n%+v", seed, d, want, p)

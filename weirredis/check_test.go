@@ -22,7 +22,10 @@ func TestCheckReportsTheServer(t *testing.T) { redistest.OnEachVersion(t, testCh
 
 func testCheckReportsTheServer(t *testing.T, v redistest.Version) {
 	s := v.Shared(t)
-	r := must.Get(newEngine(t, s.Conn(t)).Check(ctx))(t)
+	r, err := newEngine(t, s.Conn(t)).Check(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
 	kind, version, _ := strings.Cut(v.String(), "-")
 	if !strings.HasPrefix(strings.ToLower(r.Server), kind+" "+version+".") {
 		t.Errorf("got the server %q, want %s", r.Server, v)
@@ -63,7 +66,8 @@ func TestCheckRejectsReplicas(t *testing.T) { redistest.OnEachVersion(t, testChe
 func testCheckRejectsReplicas(t *testing.T, v redistest.Version) {
 	primary, replica := v.Start(t), v.Start(t)
 	replica.Follow(t, primary)
-	assert.Err(newEngine(t, replica.Conn(t)).Check(ctx))(t, engine.ErrUnavailable, "it follows "+primary.Addr+"; it is a replica: connect to the primary")
+	_, err := newEngine(t, replica.Conn(t)).Check(ctx)
+	assert.Error(t, err, engine.ErrUnavailable, "it follows "+primary.Addr+"; it is a replica: connect to the primary")
 	const at = 1767312000000000
 	e := newEngine(t, clusterConn{&cannedConn{reply: fmt.Sprint(at, "\nredis_version:7.0.15\r\nredis_mode:cluster\r\nrole:slave\r\n")}})
 	e.WithClock(func() time.Time { return time.UnixMicro(at) })
@@ -203,9 +207,10 @@ func testStoreErrorsNamePlaceReasonAndNextStep(t *testing.T, v redistest.Version
 	for _, mode := range []engine.Outage{fallback.Deny, fallback.Allow, fallback.Share} {
 		l := limiter(t, fallback.New(e, mode, fallback.Timeout(time.Minute)), "full", weir.AllOrNothing, perUser(5, time.Hour))
 		for range 6 {
-			assert.Err(l.Allow(ctx, weir.K("u")))(t, weir.ErrFull, s.Addr, "OOM", "raise it, or wait") // nothing was counted
+			_, err := l.Allow(ctx, weir.K("u"))
+			assert.Error(t, err, weir.ErrFull, s.Addr, "OOM", "raise it, or wait") // nothing was counted
 		}
-		d := must.Get(l.Peek(ctx, weir.K("u"), 1))(t) // it writes nothing
+		d := mustPeek(t, l, weir.K("u"), 1) // it writes nothing
 		assert.Equal(t, d.Degraded, false, "%v: a peek is degraded", mode)
 	}
 	assert.Equal(t, s.Must(t, "DBSIZE"), "0", "keys that were written")
@@ -248,7 +253,9 @@ func testRefusedCommands(t *testing.T, v redistest.Version) {
 			err := call(l)
 			s.Must(t, "ACL", "SETUSER", "default", "+@all")
 			states := make([]weir.LimitState, 2)
-			must.Get((&weir.Call{Limiter: l, Key: weir.K("u"), Op: engine.Peek, Request: weir.Request{N: 1, States: states}}).Do(ctx))(t)
+			if _, err := (&weir.Call{Limiter: l, Key: weir.K("u"), Op: engine.Peek, Request: weir.Request{N: 1, States: states}}).Do(ctx); err != nil {
+				t.Fatal(err)
+			}
 			s.Must(t, "ACL", "SETUSER", "default", "-"+strings.ToLower(command))
 			used := max(states[0].Used, states[1].Used)
 			switch {
@@ -282,7 +289,7 @@ func testRefusedCommandBehindChunks(t *testing.T, v redistest.Version) {
 	l := limiter(t, newEngine(t, s.Conn(t), weirredis.WithChunks(8)), "chunks", weir.AllOrNothing, perUser(50, time.Minute))
 	for command, want := range map[string]error{"hdel": weir.ErrUnavailable, "hset": weir.ErrOutcomeUnknown} {
 		for i := range 40 {
-			must.Get(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K(command)))(t)
+			mustAllow(t, l.At(nine.Add(time.Duration(i)*time.Second)), weir.K(command))
 		}
 		s.Must(t, "ACL", "SETUSER", "default", "-"+command)
 		if _, err := l.At(nine.Add(time.Hour)).Allow(ctx, weir.K(command)); !errors.Is(err, want) || errors.Is(err, weir.ErrUnreadable) {

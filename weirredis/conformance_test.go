@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -67,7 +66,11 @@ func (p *processes) Do(ctx context.Context, calls []engine.Call) {
 
 func newEngine(t testing.TB, conn weirredis.Conn, opts ...weirredis.Option) *weirredis.Engine {
 	t.Helper()
-	return must.Get(weirredis.New(conn, opts...))(t)
+	got, err := weirredis.New(conn, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
 }
 
 func redisConn(t testing.TB) *redistest.Conn { return redistest.Shared(t).Conn(t) }

@@ -7,7 +7,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestErrorsOfOtherOperationsNameBoth: an id of another operation is rejected with what was stored
@@ -18,11 +17,11 @@ func TestErrorsOfOtherOperationsNameBoth(t *testing.T) {
 	call := func(op engine.Op, n, from int64) engine.Call {
 		return engine.Call{Op: op, Rules: rules, Key: weir.K("u"), N: n, From: from, ID: "id", At: nine.UnixMicro(), Given: true}
 	}
-	must.Get(do(e, engine.Call{Op: engine.Reset, Rules: rules, Key: weir.K("u")}))(t)
+	mustDo(t, e, engine.Call{Op: engine.Reset, Rules: rules, Key: weir.K("u")})
 	record := call(engine.Record, 9, 0)
 	record.ID = ""
-	must.Get(do(e, record))(t)
-	must.Get(do(e, call(engine.Refund, 5, nine.UnixMicro())))(t)
+	mustDo(t, e, record)
+	mustDo(t, e, call(engine.Refund, 5, nine.UnixMicro()))
 	for _, c := range []struct {
 		call engine.Call
 		text string
@@ -56,8 +55,8 @@ func TestOverflowNamesTheUnitsOfTheLimit(t *testing.T) {
 	} {
 		const name = "overflow"
 		full := limiter(t, e, name, weir.AllOrNothing, user).Compiled()
-		must.Get(do(e, engine.Call{Op: engine.Reset, Rules: full, Key: weir.K("u")}))(t)
-		must.Get(do(e, engine.Call{Op: engine.Record, Rules: full, Key: weir.K("u"), N: engine.MaxUnits - 7}))(t)
+		mustDo(t, e, engine.Call{Op: engine.Reset, Rules: full, Key: weir.K("u")})
+		mustDo(t, e, engine.Call{Op: engine.Record, Rules: full, Key: weir.K("u"), N: engine.MaxUnits - 7})
 		rules := limiter(t, e, name, c.mode, c.limit).Compiled()
 		_, err := do(e, engine.Call{Op: engine.Record, Rules: rules, Key: weir.K("u"), N: 2000})
 		assert.Error(t, err, engine.ErrOverflow, c.text)

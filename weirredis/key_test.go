@@ -13,7 +13,6 @@ import (
 	"github.com/weirlimit/weir/internal/dims"
 	"github.com/weirlimit/weir/internal/redisslot"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -27,7 +26,11 @@ func plan(t testing.TB, p weir.Policy) *engine.Compiled {
 		}
 	}
 	p.Dimensions = dims.Of(p.Limits...)
-	return must.Get(p.Compile())(t)
+	rules, err := p.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rules
 }
 
 func TestKeys(t *testing.T) {
@@ -94,7 +97,10 @@ func TestKeysDoNotDependOnTheOrderOfLimits(t *testing.T) {
 	values := map[string]string{"tenant": "t", "user": "u", "ip": "i"}
 	keys := func(cluster bool, limits ...weir.Limit) map[string]string {
 		p := plan(t, weir.Policy{Name: "p", Limits: limits})
-		k := must.Get(p.Key(values))(t)
+		k, err := p.Key(values)
+		if err != nil {
+			t.Fatal(err)
+		}
 		byName := map[string]string{}
 		for i, key := range weirredis.Keys(p, k, cluster) {
 			byName[limits[i].Name] = key
@@ -176,18 +182,21 @@ func TestPrefixesShareNothing(t *testing.T) {
 	name := fmt.Sprint("prefixed", time.Now().UnixNano())
 	for _, prefix := range []string{"", "staging:", "production:"} {
 		l := limiter(t, newEngine(t, redisConn(t), weirredis.KeyPrefix(prefix)), name, weir.AllOrNothing, perUser(1, time.Hour))
-		if d := must.Get(l.AllowOnce(ctx, weir.K("u"), 1, "id"))(t); !d.Allowed || d.Replayed {
+		if d := mustAllowOnce(t, l, weir.K("u"), 1, "id"); !d.Allowed || d.Replayed {
 			t.Errorf("prefix %q: got %+v, want a grant", prefix, d)
 		}
 		key := prefix + weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 		assert.Equal(t, s.Must(t, "EXISTS", key), "1", "prefix %q: keys %q", prefix, key)
 		if prefix == "staging:" {
-			must.Get(l.Reset(ctx, weir.K("u")))(t)
+			if _, err := l.Reset(ctx, weir.K("u")); err != nil {
+				t.Fatal(err)
+			}
 			assert.Equal(t, s.Must(t, "EXISTS", key), "0", "keys %q after a reset", key)
 		}
 	}
 	for _, bad := range []string{"{a}", "a{", strings.Repeat("a", 65)} {
-		assert.Err(weirredis.New(redisConn(t), weirredis.KeyPrefix(bad)))(t, weir.ErrInput, "staging:")
+		_, err := weirredis.New(redisConn(t), weirredis.KeyPrefix(bad))
+		assert.Error(t, err, weir.ErrInput, "staging:")
 	}
 }
 
@@ -201,14 +210,14 @@ func TestOperationsAreStoredForTheLongestWindow(t *testing.T) {
 		l := limiter(t, e, "op"+window.String(), weir.AllOrNothing, perUser(1, window))
 		key := weirredis.OperationKey(l.Compiled(), weir.K("u"), "first", false)
 		before := time.Now()
-		must.Get(l.AllowOnce(ctx, weir.K("u"), 1, "first"))(t)
+		mustAllowOnce(t, l, weir.K("u"), 1, "first")
 		least := l.Compiled().IdempotencyTTL
 		if got := ttl(t, s, key); shorter(got, least, before) || got > least+5*time.Second {
 			t.Errorf("window %v: the operation lives %v, want %v", window, got, least)
 		}
-		assert.Equal(t, must.Get(l.AllowOnce(ctx, weir.K("u"), 1, "second"))(t).Granted, 0, "window %v: grant of a second unit", window)
+		assert.Equal(t, mustAllowOnce(t, l, weir.K("u"), 1, "second").Granted, 0, "window %v: grant of a second unit", window)
 		assert.Equal(t, s.Must(t, "EXISTS", weirredis.OperationKey(l.Compiled(), weir.K("u"), "second", false)), "0", "window %v: keys of a denial", window)
-		must.Get(l.At(nine).Decide(ctx, weir.K("v"), weir.Request{N: 1, ID: "virtual"}))(t)
+		mustDecide(t, l.At(nine), weir.K("v"), weir.Request{N: 1, ID: "virtual"})
 		if got := ttl(t, s, weirredis.OperationKey(l.Compiled(), weir.K("v"), "virtual", false)); got < time.Hour+least-time.Minute {
 			t.Errorf("window %v: an operation of the caller's time lives %v", window, got)
 		}
@@ -222,14 +231,25 @@ func TestResetsFindTheHistories(t *testing.T) {
 		{Name: "a", Max: 1, By: []string{"user", "zone"}}, {Name: "b", Max: 1, By: []string{"zone"}}, {Name: "c", Max: 1, By: []string{"app", "zone"}}}})
 	whole := map[string]string{"user": "u", "zone": "z", "app": "x"}
 	for _, names := range [][]string{{"a"}, {"b"}, {"c"}, {"b", "c"}} {
-		rules := must.Get(p.Resets(names))(t)
+		rules, err := p.Resets(names)
+		if err != nil {
+			t.Fatal(err)
+		}
 		own := map[string]string{}
 		for _, name := range rules.Dimensions {
 			own[name] = whole[name]
 		}
 		for _, cluster := range []bool{false, true} {
-			all := weirredis.Keys(p, must.Get(p.Key(whole))(t), cluster)
-			for i, key := range weirredis.Keys(rules, must.Get(rules.Key(own))(t), cluster) {
+			got, err := p.Key(whole)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := weirredis.Keys(p, got, cluster)
+			got, err = rules.Key(own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, key := range weirredis.Keys(rules, got, cluster) {
 				assert.Equal(t, key, all[p.LimitNamed(names[i])], "the key of limit %s in a reset of %q, cluster %v", names[i], names, cluster)
 			}
 		}
@@ -262,8 +282,10 @@ func TestForeignOperationIsNotChanged(t *testing.T) {
 	s := redistest.Shared(t)
 	l := limiter(t, newEngine(t, redisConn(t)), "foreign-op", weir.AllOrNothing, perUser(5, time.Hour))
 	key := weirredis.OperationKey(l.Compiled(), weir.K("u"), "op", false)
-	must.Get(l.AllowOnce(ctx, weir.K("u"), 1, "op"))(t)
-	must.Get(l.Reset(ctx, weir.K("u")))(t)
+	mustAllowOnce(t, l, weir.K("u"), 1, "op")
+	if _, err := l.Reset(ctx, weir.K("u")); err != nil {
+		t.Fatal(err)
+	}
 	whole := s.Must(t, "GET", key)
 	const reset = 54 // of 7 bytes
 	far := whole[:reset] + "\xff" + whole[reset+1:]
@@ -271,10 +293,15 @@ func TestForeignOperationIsNotChanged(t *testing.T) {
 		s.Do("DEL", key)
 		s.Must(t, set...)
 		before := s.Must(t, "DUMP", key)
-		assert.Err(l.AllowOnce(ctx, weir.K("u"), 1, "op"))(t, weirredis.ErrState, "under "+strconv.Quote(key)+": ")
+		_, err := l.AllowOnce(ctx, weir.K("u"), 1, "op")
+		assert.Error(t, err, weirredis.ErrState, "under "+strconv.Quote(key)+": ")
 		assert.Equal(t, s.Must(t, "DUMP", key), before, "%q: it was changed", set)
 	}
-	assert.Equal(t, must.Get(l.Count(ctx, weir.K("u"), "user", time.Hour))(t), 0, "units that were recorded")
+	n, err := l.Count(ctx, weir.K("u"), "user", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	assert.Equal(t, n, 0, "units that were recorded")
 }
 
 // TestOperationsOfABatchHaveTheirOwnHistories decides operations and other attempts under one and
@@ -311,11 +338,11 @@ func TestReplayNamesARemovedLimit(t *testing.T) {
 	e := newEngine(t, redisConn(t))
 	name, key := fmt.Sprint("removed", time.Now().UnixNano()), weir.K("u")
 	small := weir.Limit{Name: "small", Max: 1, Window: time.Hour, By: []string{"user"}}
-	first := must.Get(limiter(t, e, name, weir.Partial, perUser(9, time.Hour), small).AllowOnce(ctx, key, 2, "id"))(t)
+	first := mustAllowOnce(t, limiter(t, e, name, weir.Partial, perUser(9, time.Hour), small), key, 2, "id")
 	if first.Granted != 1 || first.Limit != "small" {
 		t.Fatalf("got %+v, want one unit, bound by small", first)
 	}
 	first.Replayed = true
-	again := must.Get(limiter(t, e, name, weir.Partial, perUser(9, time.Hour)).AllowOnce(ctx, key, 2, "id"))(t)
+	again := mustAllowOnce(t, limiter(t, e, name, weir.Partial, perUser(9, time.Hour)), key, 2, "id")
 	assert.Equal(t, fields(again), fields(first), "without the limit")
 }

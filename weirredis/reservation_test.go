@@ -13,7 +13,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -81,7 +80,7 @@ func (r reserving) used(t *testing.T) string {
 	t.Helper()
 	states := make([]engine.State, len(r.rules.Limits))
 	peek := engine.Call{Rules: r.rules, Key: weir.K("u"), Op: engine.Peek, N: 1, States: states}
-	must.Get(do(r.e, peek))(t)
+	mustDo(t, r.e, peek)
 	var used []int64
 	for _, s := range states {
 		used = append(used, s.Used)
@@ -114,7 +113,7 @@ func TestReservationsTakeOneScript(t *testing.T) {
 func testReservationsTakeOneScript(t *testing.T, v redistest.Version) {
 	s := v.Start(t)
 	r := newReserving(t, newEngine(t, s.Conn(t)), "steps")
-	must.Get(do(r.e, engine.Call{Rules: r.rules, Key: weir.K("other"), N: 1}))(t) // loads the script
+	mustDo(t, r.e, engine.Call{Rules: r.rules, Key: weir.K("other"), N: 1}) // loads the script
 	record := r.keys()[4]
 	minute, least := time.Minute, 50*time.Second
 	for _, step := range []struct {
@@ -180,7 +179,7 @@ func TestErrorsOfReservations(t *testing.T) {
 	}
 	fails(extending(3, 5), engine.ErrInput, "the reservation has 10 units, not 5;") // an earlier one
 	fails(extending(3, 7), engine.ErrInput, "the reservation has 10 units, not 7;") // of other units
-	must.Get(do(e, engine.Call{Op: engine.Reset, Rules: r.rules, Key: weir.K("u")}))(t)
+	mustDo(t, e, engine.Call{Op: engine.Reset, Rules: r.rules, Key: weir.K("u")})
 	fails(settling(engine.AllUnits), engine.ErrExpired, "its hold has ended; settle it with a number")
 	fails(extending(0, 0), engine.ErrExpired, "its hold has ended")
 	if result, after, err := r.do(settling(10)); err != nil || result.Granted != 0 || !after.Settled {
@@ -317,7 +316,8 @@ func TestReservationsAtMaxmemory(t *testing.T) {
 			_, _, err := r.do(c)
 			assert.Error(t, err, weir.ErrFull, s.Addr, "OOM")
 		}
-		assert.Err(blockUser(r))(t, weir.ErrFull, s.Addr)
+		_, err := blockUser(r)
+		assert.Error(t, err, weir.ErrFull, s.Addr)
 		if !maps.Equal(r.dump(t, s), before) {
 			t.Error("something was changed")
 		}
@@ -364,14 +364,17 @@ func TestReservationsOfAPeriodFollowTheServersClock(t *testing.T) {
 // TestReservationsShareASlot: the record and the histories of a reservation in a Cluster are in
 // one slot, also under limits by other dimensions.
 func TestReservationsShareASlot(t *testing.T) {
-	rules := must.Get(weir.Policy{
+	rules, err := weir.Policy{
 		Name:       "slot",
 		Dimensions: []string{"tenant", "user"},
 		Limits: []weir.Limit{
 			weir.PerHour(5, "tenant").Named("tenant"),
 			weir.PerHour(5, "user", "tenant").Named("user"),
 		},
-	}.Compile())(t)
+	}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
 	key := weir.K("acme", "ann")
 	tags := map[string]bool{}
 	record := weirredis.OperationKey(rules, key, "id", true)
@@ -389,7 +392,7 @@ func TestSettlementEndsItsOwnHold(t *testing.T) {
 	s.Must(t, append([]string{"DEL"}, r.keys()...)...)
 	at := time.Now().UnixMicro() // as the clock of the peek afterwards
 	other := engine.Call{Rules: r.rules, Key: weir.K("u"), N: 3, At: at, Given: true}
-	must.Get(do(r.e, other))(t)
+	mustDo(t, r.e, other)
 	for _, c := range []engine.Call{opening(5, time.Minute), extending(2, 5), settling(7)} {
 		c.At, c.Given = at, true
 		if _, _, err := r.do(c); err != nil {
@@ -411,7 +414,7 @@ func TestExtensionReadsItsHoldFirst(t *testing.T) {
 		s.Must(t, append([]string{"DEL"}, keys...)...)
 		hold := func(second int64) {
 			c := engine.Call{Rules: r.rules, Key: weir.K("u"), N: 1, At: at(second), Given: true}
-			must.Get(do(r.e, c))(t)
+			mustDo(t, r.e, c)
 		}
 		for i := range int64(7) { // all have ended at the extension, and the first before that
 			hold(i)

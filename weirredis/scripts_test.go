@@ -45,7 +45,9 @@ func TestJoinedScripts(t *testing.T) {
 func TestNothingElseRuns(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, s.Conn(t))
-	must.Get(e.Check(ctx))(t)
+	if _, err := e.Check(ctx); err != nil {
+		t.Fatal(err)
+	}
 	for i, limits := range [][]weir.Limit{
 		{perUser(5, time.Hour)},
 		{bucket(5, time.Hour, 9)},
@@ -60,11 +62,13 @@ func TestNothingElseRuns(t *testing.T) {
 			{Op: engine.Settle, ID: "r"}, {Op: engine.Attempt, MaxWait: time.Hour.Microseconds()},
 			{Op: engine.Block, From: time.Hour.Microseconds()},
 		} {
-			must.Get(do(e, callOf(l, "u", c)))(t)
+			mustDo(t, e, callOf(l, "u", c))
 		}
 	}
 	hour := limiter(t, e, "counted", weir.AllOrNothing, perUser(5, time.Hour))
-	must.Get(hour.Count(ctx, weir.K("u"), "user", time.Minute))(t)
+	if _, err := hour.Count(ctx, weir.K("u"), "user", time.Minute); err != nil {
+		t.Fatal(err)
+	}
 
 	known := []string{"SCRIPT", "EXISTS"}
 	for _, script := range weirredis.Scripts() {
@@ -87,9 +91,13 @@ func TestHistoryOfThePage(t *testing.T) {
 		after time.Duration
 		n     int64
 	}{{0, 1}, {2 * time.Second, 5}, {2500 * time.Millisecond, 1}, {3 * time.Second, 2}} {
-		must.Get(l.At(nine.Add(c.after)).AllowN(ctx, weir.K("42"), c.n))(t)
+		mustAllowN(t, l.At(nine.Add(c.after)), weir.K("42"), c.n)
 	}
-	page := string(must.Get(os.ReadFile("../docs/redis-script.md"))(t))
+	content, err := os.ReadFile("../docs/redis-script.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(content)
 	key := weirredis.Keys(l.Compiled(), weir.K("42"), false)[0]
 	header := fmt.Sprintf("%x", s.Must(t, "HGET", key, "h"))
 	for _, text := range []string{key, header} {

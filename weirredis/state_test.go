@@ -16,7 +16,6 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/dims"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -30,7 +29,11 @@ var nine = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 // limiter returns a limiter with the limits on the engine.
 func limiter(t testing.TB, e engine.Engine, name string, mode weir.Mode, limits ...weir.Limit) *weir.Limiter {
 	t.Helper()
-	return must.Get(weir.New(weir.Policy{Name: name, Mode: mode, Dimensions: dims.Of(limits...), Limits: limits}, weir.WithEngine(e)))(t)
+	got, err := weir.New(weir.Policy{Name: name, Mode: mode, Dimensions: dims.Of(limits...), Limits: limits}, weir.WithEngine(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
 }
 
 // do makes one call on an engine.
@@ -105,7 +108,7 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 		key := weirredis.Keys(l.Compiled(), weir.K(user), false)[0]
 		s.Must(t, "DEL", key)
 		for i := range n {
-			must.Get(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K(user)))(t)
+			mustAllow(t, l.At(nine.Add(time.Duration(i)*time.Second)), weir.K(user))
 		}
 		return s.Must(t, "HGET", key, "h")
 	}
@@ -179,7 +182,7 @@ func TestDamagedChunksAreAnError(t *testing.T) {
 	key := weirredis.Keys(l.Compiled(), weir.K("a"), false)[0]
 	s.Must(t, "DEL", key)
 	for i := range 300 {
-		must.Get(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("a")))(t)
+		mustAllow(t, l.At(nine.Add(time.Duration(i)*time.Second)), weir.K("a"))
 	}
 	chunks := slices.DeleteFunc(s.List(t, "HKEYS", key), func(field string) bool { return field == "h" })
 	if len(chunks) < 3 {
@@ -214,7 +217,7 @@ func TestDamagedSumsAndGapsAreAnError(t *testing.T) {
 	key := weirredis.Keys(l.Compiled(), weir.K("a"), false)[0]
 	s.Must(t, "DEL", key)
 	for i := range 10 {
-		must.Get(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("a")))(t)
+		mustAllow(t, l.At(nine.Add(time.Duration(i)*time.Second)), weir.K("a"))
 	}
 	whole := s.Must(t, "HGET", key, "h")
 	const total, tail = 26, 28 // places in the header
@@ -235,7 +238,8 @@ func TestDamagedSumsAndGapsAreAnError(t *testing.T) {
 		s.Must(t, "HSET", key, "h", c.header)
 		for _, call := range c.calls {
 			call.Rules, call.Key, call.Given = l.Compiled(), weir.K("a"), true
-			assert.Err(do(e, call))(t, weirredis.ErrState, c.want)
+			_, err := do(e, call)
+			assert.Error(t, err, weirredis.ErrState, c.want)
 			assert.Equal(t, s.Must(t, "HGET", key, "h"), c.header, "%s, %+v: the header", c.about, call)
 		}
 	}
@@ -268,11 +272,12 @@ func TestNoBucketIsWrittenBeyondAllClocks(t *testing.T) {
 	l := limiter(t, newEngine(t, redisConn(t)), "beyond", weir.AllOrNothing, bucket(7, time.Second, 9))
 	key, now := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0], l.At(time.UnixMicro(10))
 	s.Must(t, "DEL", key)
-	must.Get(now.Allow(ctx, weir.K("u")))(t)
+	mustAllow(t, now, weir.K("u"))
 	header := s.Must(t, "HGET", key, "h")
 	header = header[:28] + "\x1f" + strings.Repeat("\xff", 6) + header[35:]
 	s.Must(t, "HSET", key, "h", header)
-	assert.Err(now.Allow(ctx, weir.K("u")))(t, weirredis.ErrState, "is damaged")
+	_, err := now.Allow(ctx, weir.K("u"))
+	assert.Error(t, err, weirredis.ErrState, "is damaged")
 	assert.Equal(t, s.Must(t, "HGET", key, "h"), header, "the header")
 }
 
@@ -296,7 +301,8 @@ func testOneBadHistoryStopsAllLimits(t *testing.T, v redistest.Version) {
 			for _, put := range [][]string{{"SET", bad, "x"}, {"HSET", bad, "h", "x"}} {
 				s.Must(t, append([]string{"DEL"}, keys...)...)
 				s.Must(t, put...)
-				assert.Err(l.Allow(ctx, weir.K()))(t, weirredis.ErrState, "under "+strconv.Quote(bad)+": ")
+				_, err := l.Allow(ctx, weir.K())
+				assert.Error(t, err, weirredis.ErrState, "under "+strconv.Quote(bad)+": ")
 				assert.Equal(t, s.Must(t, append([]string{"EXISTS"}, keys...)...), "1", "%d limits, %s: keys, only that one", n, put)
 			}
 		}
@@ -457,4 +463,64 @@ func (d *damaged) fields(t *testing.T) map[string]string {
 		m[all[i]] = all[i+1]
 	}
 	return m
+}
+
+// mustDo makes a call, which must not fail.
+func mustDo(t testing.TB, e engine.Engine, c engine.Call) engine.Result {
+	t.Helper()
+	r, err := do(e, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// mustAllow decides an attempt of one unit.
+func mustAllow(t testing.TB, l *weir.Limiter, k weir.Key) weir.Decision {
+	t.Helper()
+	d, err := l.Allow(ctx, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// mustAllowN decides an attempt of n units.
+func mustAllowN(t testing.TB, l *weir.Limiter, k weir.Key, n int64) weir.Decision {
+	t.Helper()
+	d, err := l.AllowN(ctx, k, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// mustAllowOnce decides an attempt with an idempotency key.
+func mustAllowOnce(t testing.TB, l *weir.Limiter, k weir.Key, n int64, id string) weir.Decision {
+	t.Helper()
+	d, err := l.AllowOnce(ctx, k, n, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// mustDecide decides a request.
+func mustDecide(t testing.TB, l *weir.Limiter, k weir.Key, r weir.Request) weir.Decision {
+	t.Helper()
+	d, err := l.Decide(ctx, k, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// mustPeek decides an attempt and charges nothing.
+func mustPeek(t testing.TB, l *weir.Limiter, k weir.Key, n int64) weir.Decision {
+	t.Helper()
+	d, err := l.Peek(ctx, k, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirredis"
 )
 
@@ -146,7 +145,7 @@ func TestDoKeepsTheOrderOfInstants(t *testing.T) {
 		l := limiter(t, e, "order", weir.AllOrNothing, perUser(5, time.Second))
 		canned.reply, canned.took = weirredis.Denial(nine, 300_000, 900_000, 200_000), 30*time.Millisecond
 		for _, k := range []string{"u", "v"} {
-			must.Get(l.Allow(ctx, weir.K(k)))(t)
+			mustAllow(t, l, weir.K(k))
 		}
 		canned.reply, canned.took = weirredis.Denial(nine.Add(60*time.Millisecond), 240_000, 840_000, 140_000), 5*time.Millisecond
 		calls := []engine.Call{

@@ -58,7 +58,10 @@ func testRepliesOfEachVersion(t *testing.T, v redistest.Version) {
 // failToSave makes the last snapshot of a server fail.
 func failToSave(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	dir := must.Get(os.MkdirTemp(t.TempDir(), "gone"))(t)
+	dir, err := os.MkdirTemp(t.TempDir(), "gone")
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.Must(t, "CONFIG", "SET", "dir", dir)
 	must.Do(t, os.Remove(dir))
 	s.Must(t, "BGSAVE")
@@ -70,7 +73,8 @@ func TestCheckOfDisabledCommands(t *testing.T) {
 	redistest.OnEachVersion(t, func(t *testing.T, v redistest.Version) {
 		for command := range strings.FieldsSeq("GET HDEL HGET HLEN HSET PEXPIRE PTTL SET UNLINK") {
 			s := v.Start(t, "--rename-command", command, "")
-			assert.Err(newEngine(t, s.Conn(t)).Check(ctx))(t, weirredis.ErrServer, s.Addr+" refuses "+command+" (", "rename-command")
+			_, err := newEngine(t, s.Conn(t)).Check(ctx)
+			assert.Error(t, err, weirredis.ErrServer, s.Addr+" refuses "+command+" (", "rename-command")
 		}
 	})
 }
@@ -80,14 +84,18 @@ func TestCheckOfOtherKeys(t *testing.T) {
 	redistest.OnEachVersion(t, func(t *testing.T, v redistest.Version) {
 		s := v.Start(t)
 		s.Must(t, "ACL", "SETUSER", "default", "resetkeys", "~other*")
-		assert.Err(newEngine(t, s.Conn(t)).Check(ctx))(t, weirredis.ErrServer, s.Addr+" refuses GET (", "on keys weir*")
+		_, err := newEngine(t, s.Conn(t)).Check(ctx)
+		assert.Error(t, err, weirredis.ErrServer, s.Addr+" refuses GET (", "on keys weir*")
 	})
 }
 
 // TestCheckOfAClusterNode: a client without redirections reaches the keys of one node alone.
 func TestCheckOfAClusterNode(t *testing.T) {
 	redistest.OnEachVersion(t, func(t *testing.T, v redistest.Version) {
-		r := must.Get(newEngine(t, v.Start(t, "--cluster-enabled", "yes").Conn(t)).Check(ctx))(t)
+		r, err := newEngine(t, v.Start(t, "--cluster-enabled", "yes").Conn(t)).Check(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if r.Mode != "cluster" || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "use a client for Clusters") {
 			t.Errorf("got %+v, want a node of a Cluster and a warning", r)
 		}

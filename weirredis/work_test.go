@@ -11,7 +11,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -32,10 +31,10 @@ func testDecisionsRunFewCommands(t *testing.T, v redistest.Version) {
 		before := counts(t, s)
 		for i := range steps {
 			at := nine.Add(time.Hour + time.Duration(i)*time.Hour/time.Duration(max))
-			if d := must.Get(l.At(at).Allow(ctx, weir.K("u")))(t); !d.Allowed || d.Remaining != 0 {
+			if d := mustAllow(t, l.At(at), weir.K("u")); !d.Allowed || d.Remaining != 0 {
 				t.Fatalf("max %d, step %d: got %+v, want the last unit", max, i, d)
 			}
-			if d := must.Get(l.At(at).Allow(ctx, weir.K("u")))(t); d.Allowed {
+			if d := mustAllow(t, l.At(at), weir.K("u")); d.Allowed {
 				t.Fatalf("max %d, step %d: got %+v, want a denial", max, i, d)
 			}
 		}
@@ -125,27 +124,35 @@ func TestLongHistoriesArePassedByChunks(t *testing.T) {
 	step := time.Hour / max
 	at := nine.Add(time.Hour - step) // instant of the newest
 	passes("a wait through most of it", 1, func() {
-		assert.Equal(t, must.Get(l.At(at).Peek(ctx, weir.K("u"), max-7))(t).RetryAfter, time.Hour-7*step, "a wait for %d units", max-7)
+		assert.Equal(t, mustPeek(t, l.At(at), weir.K("u"), max-7).RetryAfter, time.Hour-7*step, "a wait for %d units", max-7)
 	})
 	passes("a count of a third", 1, func() {
-		assert.Equal(t, must.Get(l.At(at).Count(ctx, weir.K("u"), "user", 20*time.Minute))(t), max/3, "a count of 20m")
+		count, err := l.At(at).Count(ctx, weir.K("u"), "user", 20*time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		assert.Equal(t, count, max/3, "a count of 20m")
 	})
 	passes("a refund in the middle", 1, func() {
-		assert.Equal(t, must.Get(l.At(at).Refund(ctx, weir.K("u"), nine.Add(max/2*step), 5))(t), 1, "a refund")
+		refunded, err := l.At(at).Refund(ctx, weir.K("u"), nine.Add(max/2*step), 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		assert.Equal(t, refunded, 1, "a refund")
 	})
 	full := fields()
 	passes("recording after three quarters have left", 1, func() {
-		d := must.Get(l.At(at.Add(45*time.Minute)).Allow(ctx, weir.K("u")))(t)
+		d := mustAllow(t, l.At(at.Add(45*time.Minute)), weir.K("u"))
 		assert.Equal(t, d.Remaining, int64(45*time.Minute/step)-1, "remaining after three quarters")
 	})
 	if left := fields(); left > full/4+2 {
 		t.Errorf("%d of %d fields are left, want a quarter", left, full)
 	}
 	passes("a clock that steps back", 2, func() {
-		assert.Equal(t, must.Get(l.At(nine.Add(40*time.Minute)).Allow(ctx, weir.K("u")))(t).ResetAfter, time.Hour, "until all is over after a correction")
+		assert.Equal(t, mustAllow(t, l.At(nine.Add(40*time.Minute)), weir.K("u")).ResetAfter, time.Hour, "until all is over after a correction")
 	})
 	passes("recording when everything has left", 1, func() {
-		assert.Equal(t, must.Get(l.At(nine.Add(5*time.Hour)).Allow(ctx, weir.K("u")))(t).Remaining, max-1, "remaining on an empty history")
+		assert.Equal(t, mustAllow(t, l.At(nine.Add(5*time.Hour)), weir.K("u")).Remaining, max-1, "remaining on an empty history")
 	})
 	assert.Equal(t, fields(), 1, "fields of a history of one entry")
 }
@@ -182,7 +189,10 @@ func counts(t testing.TB, s *redistest.Server) map[string]int {
 // ttl returns the remaining life of a key.
 func ttl(t testing.TB, s *redistest.Server, key string) time.Duration {
 	t.Helper()
-	ms := must.Get(strconv.ParseInt(s.Must(t, "PTTL", key), 10, 64))(t)
+	ms, err := strconv.ParseInt(s.Must(t, "PTTL", key), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return time.Duration(ms) * time.Millisecond
 }
 
@@ -199,7 +209,11 @@ func commands(t testing.TB, s *redistest.Server, name string) int {
 	if m == nil {
 		return 0
 	}
-	return must.Get(strconv.Atoi(m[1]))(t)
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // TestKeysLiveAsLongAsNeeded: a key lives until its newest entry no longer counts, its window is
@@ -235,7 +249,7 @@ func testKeysLiveAsLongAsNeeded(t *testing.T, v redistest.Version) {
 		l := limiter(t, e, fmt.Sprint("expiry", i), weir.AllOrNothing, c.limit)
 		key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 		before := time.Now()
-		d := must.Get(l.Allow(ctx, weir.K("u")))(t)
+		d := mustAllow(t, l, weir.K("u"))
 		least := max(d.ResetAfter, c.limit.MinInterval)
 		if c.limit.Kind == weir.KindBucket {
 			least = c.window // for any number of missing units
@@ -243,12 +257,12 @@ func testKeysLiveAsLongAsNeeded(t *testing.T, v redistest.Version) {
 		if got := ttl(t, s, key); shorter(got, least, before) || got > least+c.window/4+5*time.Second {
 			t.Errorf("%+v: the key lives %v, want %v", c.limit, got, least)
 		}
-		for must.Get(l.Allow(ctx, weir.K("u")))(t).Allowed {
+		for mustAllow(t, l, weir.K("u")).Allowed {
 		}
 		renewed, written := commands(t, s, "pexpire"), commands(t, s, "hset")
 		for range 3 {
-			must.Get(l.Peek(ctx, weir.K("u"), 1))(t)
-			must.Get(l.Allow(ctx, weir.K("u")))(t)
+			mustPeek(t, l, weir.K("u"), 1)
+			mustAllow(t, l, weir.K("u"))
 		}
 		if n, m := commands(t, s, "pexpire"), commands(t, s, "hset"); n != renewed || m != written {
 			t.Errorf("%+v: denials and peeks renewed %d expiries and wrote %d times, want 0", c.limit, n-renewed, m-written)
@@ -265,7 +279,7 @@ func TestExpiryIsRenewedByRecording(t *testing.T) {
 		l := limiter(t, e, "renewed"+strconv.Itoa(i), weir.AllOrNothing, limits...)
 		before := commands(t, s, "pexpire")
 		for i := range 100 {
-			must.Get(l.At(nine.Add(time.Duration(i)*24*time.Hour/10)).Allow(ctx, weir.K("u")))(t)
+			mustAllow(t, l.At(nine.Add(time.Duration(i)*24*time.Hour/10)), weir.K("u"))
 		}
 		// The limit of an hour has ended at every step.
 		if n := commands(t, s, "pexpire") - before - 100*i; n < 9 || n > 12 {
@@ -285,7 +299,7 @@ func TestBatchesRenewExpiries(t *testing.T) {
 		moved   time.Duration // shift of the expiry that the header promises
 		renewed int
 	}{{"early", -30 * time.Minute, 1}, {"right", 0, 0}, {"late", time.Hour, 1}} {
-		must.Get(l.Allow(ctx, weir.K(c.user)))(t)
+		mustAllow(t, l, weir.K(c.user))
 		key := weirredis.Keys(l.Compiled(), weir.K(c.user), false)[0]
 		header := []byte(s.Must(t, "HGET", key, "h"))
 		promised := binary.BigEndian.Uint32(header[17:]) // the last four of its six bytes, in milliseconds
@@ -309,13 +323,13 @@ func TestKeysWithCallersInstantsLiveAnHour(t *testing.T) {
 	key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 	for i, at := range []time.Duration{0, time.Millisecond, time.Second, 5 * time.Minute, 4 * time.Minute} {
 		before := time.Now()
-		must.Get(l.At(nine.Add(at)).Allow(ctx, weir.K("u")))(t)
+		mustAllow(t, l.At(nine.Add(at)), weir.K("u"))
 		if got := ttl(t, s, key); shorter(got, time.Hour, before) || got > 3*time.Hour {
 			t.Errorf("recording %d at %v: the key lives %v, want one to three hours", i, at, got)
 		}
 	}
 	// With the server's clock, years later, the entries and the long life are gone.
-	must.Get(l.Allow(ctx, weir.K("u")))(t)
+	mustAllow(t, l, weir.K("u"))
 	if got := ttl(t, s, key); got > 10*time.Second {
 		t.Errorf("on the server's clock again: the key lives %v, its window is a second", got)
 	}

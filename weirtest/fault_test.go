@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 var nineAnHour = weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 9, Window: time.Hour}}}
@@ -31,7 +30,10 @@ func TestFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := NewFaulty(weir.NewMemory())
-				limiter := must.Get(weir.New(nineAnHour, weir.WithEngine(f)))(t)
+				limiter, err := weir.New(nineAnHour, weir.WithEngine(f))
+				if err != nil {
+					t.Fatal(err)
+				}
 				if c.fault != nil {
 					f.Break(c.fault)
 				}
@@ -59,7 +61,10 @@ func TestFaults(t *testing.T) {
 // bad input, and Lost has recorded.
 func TestFaultOfABatch(t *testing.T) {
 	f := NewFaulty(weir.NewMemory())
-	limiter := must.Get(weir.New(nineAnHour, weir.WithEngine(f)))(t)
+	limiter, err := weir.New(nineAnHour, weir.WithEngine(f))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i, c := range []struct {
 		fault    Fault
 		err      error

@@ -87,7 +87,10 @@ type wantError struct {
 // describes the server, and not only what one client makes of it.
 func TestSharedCases(t *testing.T) {
 	needs.Time(t)
-	s := must.Get(newStand(program.Path(t)))(t)
+	s, err := newStand(program.Path(t))
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(s.close)
 	file := readCases(t)
 	for _, c := range file.Cases {
@@ -102,7 +105,10 @@ func TestSharedCases(t *testing.T) {
 
 func readCases(t *testing.T) *caseFile {
 	t.Helper()
-	f := must.Get(os.Open("../testdata/cases.json"))(t)
+	f, err := os.Open("../testdata/cases.json")
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer f.Close()
 	d := json.NewDecoder(f)
 	d.DisallowUnknownFields()
@@ -138,13 +144,16 @@ func runCase(t *testing.T, s *stand, file *caseFile, c *testCase, front string) 
 	if !ok {
 		t.Fatalf("no server %q", name)
 	}
-	started := must.Get(s.start(options{
+	started, err := s.start(options{
 		Policies: strings.Join(of.Policies, "\n"),
 		Token:    of.Token,
 		TLS:      of.TLS,
 		Unix:     of.Unix,
 		Flags:    of.Flags,
-	}))(t)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(started.stop)
 	token := of.Token
 	if c.Client.Token != nil {

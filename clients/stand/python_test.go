@@ -22,7 +22,11 @@ func TestPython(t *testing.T) {
 		recordInputs(t, dir)
 	}
 	env := append(os.Environ(), "WEIR_STAND="+serveStand(t), "PYTHONPATH=src:"+packages, "PYTHONDONTWRITEBYTECODE=1")
-	for _, file := range must.Get(filepath.Glob("../python/tests/test_*.py"))(t) {
+	got, err := filepath.Glob("../python/tests/test_*.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range got {
 		module := strings.TrimSuffix(filepath.Base(file), ".py")
 		t.Run(module, func(t *testing.T) {
 			t.Parallel()
@@ -44,7 +48,10 @@ type outcome struct {
 func runUnittest(t *testing.T, cmd *exec.Cmd) {
 	var log strings.Builder
 	cmd.Stderr = &log
-	out := must.Get(cmd.StdoutPipe())(t)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	must.Do(t, cmd.Start())
 	reported := 0
 	for lines := bufio.NewScanner(out); lines.Scan(); {

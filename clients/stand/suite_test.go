@@ -15,7 +15,10 @@ import (
 // control port.
 func serveStand(t *testing.T) string {
 	t.Helper()
-	s := must.Get(newStand(program.Path(t)))(t)
+	s, err := newStand(program.Path(t))
+	if err != nil {
+		t.Fatal(err)
+	}
 	control := httptest.NewServer(s.handler())
 	t.Cleanup(func() {
 		control.Close()

@@ -12,8 +12,18 @@ import (
 
 // TestShopLogIsTheOutput compares the file in the repository with the output of the program.
 func TestShopLogIsTheOutput(t *testing.T) {
-	packed := must.Get(os.ReadFile("shop.log.gz"))(t)
-	want := must.Get(io.ReadAll(must.Get(gzip.NewReader(bytes.NewReader(packed)))(t)))(t)
+	packed, err := os.ReadFile("shop.log.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := io.ReadAll(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var got bytes.Buffer
 	must.Do(t, writeLog(&got))
 	if !bytes.Equal(got.Bytes(), want) {

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/policytest"
 	"github.com/weirlimit/weir/policy"
 )
@@ -16,8 +15,15 @@ import (
 // passes, and an attempt of more units than a limit can hold never fits.
 func TestPolicyFiles(t *testing.T) {
 	policies, tests := 0, 0
-	for _, name := range must.Get(filepath.Glob("*.yaml"))(t) {
-		file := must.Get(policy.Load(name))(t)
+	got, err := filepath.Glob("*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range got {
+		file, err := policy.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, p := range file.Policies {
 			policies++
 			t.Run(name+"/"+p.Name, func(t *testing.T) { decideOnce(t, p) })
@@ -35,12 +41,18 @@ func TestPolicyFiles(t *testing.T) {
 }
 
 func decideOnce(t *testing.T, p *policy.Definition) {
-	limiter := must.Get(weir.New(weir.Policy{Name: p.Name, Mode: p.Mode, Limits: p.Limits, Dimensions: p.Dimensions()}))(t)
+	limiter, err := weir.New(weir.Policy{Name: p.Name, Mode: p.Mode, Limits: p.Limits, Dimensions: p.Dimensions()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	values := map[string]string{}
 	for _, dimension := range limiter.Compiled().Dimensions {
 		values[dimension] = "some"
 	}
-	key := must.Get(limiter.Compiled().Key(values))(t)
+	key, err := limiter.Compiled().Key(values)
+	if err != nil {
+		t.Fatal(err)
+	}
 	d, err := limiter.Allow(t.Context(), key)
 	if err != nil || !d.Allowed {
 		t.Errorf("the first attempt: allowed %t, error %v, want true", d.Allowed, err)

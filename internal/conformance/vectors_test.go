@@ -27,8 +27,11 @@ func TestVectorsAsWritten(t *testing.T) {
 		t.Fatalf("no vectors: %v", err)
 	}
 	for _, file := range files {
-		text := must.Get(os.ReadFile(file))(t)
-		vectors := must.Get(parseVectors(filepath.Base(file), string(text)))(t)
+		text := readFile(t, file)
+		vectors, err := parseVectors(filepath.Base(file), string(text))
+		if err != nil {
+			t.Fatal(err)
+		}
 		if *rewrite {
 			rewriteFile(t, file, vectors)
 			continue
@@ -63,7 +66,7 @@ func formatted(vectors []*vector) string {
 
 // TestParseWritesWhatItRead: the vector of testdata/good.txt has every word.
 func TestParseWritesWhatItRead(t *testing.T) {
-	goodVector := string(must.Get(os.ReadFile("testdata/good.txt"))(t))
+	goodVector := string(readFile(t, "testdata/good.txt"))
 	vectors, err := parseVectors("good.txt", goodVector+"\n\n\n"+goodVector)
 	if err != nil || len(vectors) != 2 {
 		t.Fatalf("got %d vectors, %v, want 2", len(vectors), err)
@@ -77,7 +80,7 @@ func TestParseWritesWhatItRead(t *testing.T) {
 // TestParseRejectsUnknownWords: each text of testdata/bad.txt is rejected with the error in front of
 // it. Its file is named f.
 func TestParseRejectsUnknownWords(t *testing.T) {
-	file := must.Get(os.ReadFile("testdata/bad.txt"))(t)
+	file := readFile(t, "testdata/bad.txt")
 	for bad := range strings.SplitSeq(strings.TrimSpace(string(file)), "\n\n") {
 		first, text, _ := strings.Cut(bad, "\n")
 		want := strings.TrimPrefix(first, "! ")
@@ -91,10 +94,13 @@ func TestParseRejectsUnknownWords(t *testing.T) {
 // FuzzParse: the parser does not panic, and the text of an accepted vector parses to the
 // same vector.
 func FuzzParse(f *testing.F) {
-	f.Add(string(must.Get(os.ReadFile("testdata/good.txt"))(f)))
-	files := must.Get(os.ReadDir(vectorDir))(f)
+	f.Add(string(readFile(f, "testdata/good.txt")))
+	files, err := os.ReadDir(vectorDir)
+	if err != nil {
+		f.Fatal(err)
+	}
 	for _, file := range files {
-		text := must.Get(os.ReadFile(filepath.Join(vectorDir, file.Name())))(f)
+		text := readFile(f, filepath.Join(vectorDir, file.Name()))
 		for _, vector := range strings.Split(string(text), "\n\n") {
 			f.Add(vector)
 		}
@@ -111,4 +117,14 @@ func FuzzParse(f *testing.F) {
 		}
 		assert.Equal(t, formatted(again), once, "written twice")
 	})
+}
+
+// readFile returns the bytes of a file.
+func readFile(t testing.TB, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }

@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
 // TestFormNotesNameAddressesWithoutKeys: a key that is called like an address and has no form is
 // probably a mistake. So is an override for a network of another key.
 func TestFormNotesNameAddressesWithoutKeys(t *testing.T) {
-	f := must.Get(policy.Parse("weir.yaml", []byte(`version: 1
+	f, err := policy.Parse("weir.yaml", []byte(`version: 1
 policies:
   text:   {limit: 1 per minute per ip}
   both:   {limit: 1 per minute per addr per address per peer}
@@ -22,7 +21,10 @@ policies:
     overrides:
       - {for: {subnet: 10.0.0.0/8}, limit: 2 per minute, until: forever, why: x}
       - {for: {subnet: 2001:db8::/64}, limit: 2 per minute, until: forever, why: one client}
-`)))(t)
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
 	var notes []string
 	for _, p := range f.Policies {
 		notes = append(notes, FormNotes(p)...)

@@ -16,7 +16,7 @@ import (
 // attempt attempts units for the key u now.
 func attempt(t testing.TB, r *Rule, n int64) Outcome {
 	t.Helper()
-	return must.Get(r.Decide(context.Background(), &Request{Target: Target{Key: weir.K("u")}, N: n}))(t)
+	return mustDecide(t, r, &Request{Target: Target{Key: weir.K("u")}, N: n})
 }
 
 // ruleOf is a policy p of those limits.
@@ -56,7 +56,7 @@ func TestEachDecisionIsOneCall(t *testing.T) {
 		one := func(a Request) Outcome {
 			t.Helper()
 			a.Key = weir.K("u")
-			o := must.Get(r.Decide(context.Background(), &a))(t)
+			o := mustDecide(t, r, &a)
 			e.took(t, 1, "%s: %d of %d units", name, a.Op, a.N)
 			return o
 		}
@@ -82,7 +82,7 @@ func TestEachDecisionIsOneCall(t *testing.T) {
 		one(Request{Op: engine.Block})
 	}
 	login := named(rules, "login")
-	must.Get(login.Decide(context.Background(), &Request{Target: Target{Key: weir.K("a", "i")}, N: 3}))(t)
+	mustDecide(t, login, &Request{Target: Target{Key: weir.K("a", "i")}, N: 3})
 	e.took(t, 1, "a check of a policy that counts reports")
 	items := []Item{itemOf(rules, "guard", "a", 3), itemOf(rules, "plans", "a", 1)}
 	must.Do(t, DecideTogether(context.Background(), items))
@@ -100,13 +100,21 @@ func TestBlocksOfOperators(t *testing.T) {
 	block := func(d time.Duration, limits ...string) Outcome {
 		t.Helper()
 		a := Request{Op: engine.Block, For: d, Limits: limits, At: start}
-		a.Target = must.Get(r.ResetTarget(key, limits))(t)
-		return must.Get(r.Decide(context.Background(), &a))(t)
+		var err error
+		a.Target, err = r.ResetTarget(key, limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mustDecide(t, r, &a)
 	}
 	blocked := func(user string, want time.Duration) {
 		t.Helper()
-		a := Request{Target: must.Get(r.Target(pairsOf("tenant=t user=" + user)))(t), N: 1, Op: peek, At: start}
-		if o := must.Get(r.Decide(context.Background(), &a))(t); o.Blocked != want || o.Allowed != (want == 0) || o.RetryAfter != want {
+		target, err := r.Target(pairsOf("tenant=t user=" + user))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := Request{Target: target, N: 1, Op: peek, At: start}
+		if o := mustDecide(t, r, &a); o.Blocked != want || o.Allowed != (want == 0) || o.RetryAfter != want {
 			t.Errorf("%s: %+v, want it blocked for %v", user, o.Decision, want)
 		}
 	}
@@ -126,7 +134,11 @@ func TestBlocksOfOperators(t *testing.T) {
 	blocked("v", 0)
 	blocked("u", time.Hour)
 	for _, d := range []time.Duration{-1, weir.MaxWindow + 1} {
-		a := Request{Op: engine.Block, For: d, Target: must.Get(r.ResetTarget(key, nil))(t)}
+		target, err := r.ResetTarget(key, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := Request{Op: engine.Block, For: d, Target: target}
 		if _, err := r.Decide(context.Background(), &a); err == nil {
 			t.Errorf("a block of %v was accepted", d)
 		}
@@ -179,7 +191,7 @@ func TestReplayWhileBlocked(t *testing.T) {
 	r := ruleIn(t, "blocks.yaml", "share", fallback.New(store, fallback.Share, fallback.FailureThreshold(0)))
 	job := func() Outcome {
 		t.Helper()
-		return must.Get(r.Decide(context.Background(), &Request{Target: Target{Key: weir.K("u")}, N: 1, ID: "job"}))(t)
+		return mustDecide(t, r, &Request{Target: Target{Key: weir.K("u")}, N: 1, ID: "job"})
 	}
 	store.Break(weirtest.Down())
 	if o := job(); !o.Decision.Allowed || !o.Decision.Degraded {
@@ -195,4 +207,14 @@ func TestReplayWhileBlocked(t *testing.T) {
 	if o := job(); !o.Decision.Replayed || !o.Decision.Allowed {
 		t.Errorf("the same operation again: %+v", o.Decision)
 	}
+}
+
+// mustDecide decides an attempt of a rule.
+func mustDecide(t testing.TB, r *Rule, a *Request) Outcome {
+	t.Helper()
+	o, err := r.Decide(context.Background(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
 }

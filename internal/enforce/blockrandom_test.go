@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -77,9 +76,12 @@ func TestBlockRandomly(t *testing.T) {
 		}
 		p := f.Policies[0]
 		run := func(steps []traced) *Rule {
-			rule := must.Get(NewRule(p, weir.NewMemory()))(t)
+			rule, err := NewRule(p, weir.NewMemory())
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, s := range steps {
-				must.Get(rule.Decide(context.Background(), &s.ask))(t)
+				mustDecide(t, rule, &s.ask)
 			}
 			return rule
 		}
@@ -94,7 +96,7 @@ func TestBlockRandomly(t *testing.T) {
 			}
 			a := Request{Target: Target{Key: weir.K(values...), Plan: r.IntN(len(p.Plans) + 1)}, Op: []engine.Op{check, check, check, peek, record}[r.IntN(5)],
 				N: int64(r.IntN(4)), At: now}
-			o := must.Get(rule.Decide(context.Background(), &a))(t)
+			o := mustDecide(t, rule, &a)
 			steps = append(steps, traced{a, o})
 			fail := func(format string, args ...any) {
 				t.Helper()
@@ -114,7 +116,7 @@ func TestBlockRandomly(t *testing.T) {
 			for _, sooner := range []time.Duration{0, time.Microsecond} {
 				again := a
 				again.At = d.At.Add(d.RetryAfter - sooner)
-				after := must.Get(run(steps).Decide(context.Background(), &again))(t)
+				after := mustDecide(t, run(steps), &again)
 				got := would(&after)
 				if full := got.Allowed && got.Granted == a.N; full != (sooner == 0) {
 					fail("%v before the wait of %v is over: %s", sooner, d.RetryAfter, brief(&after))
@@ -134,7 +136,11 @@ func TestBlockRandomly(t *testing.T) {
 			for i := range p.Limits {
 				count := func(steps []traced) int64 {
 					l := run(steps).Limiter(&a.Target, a.At)
-					return must.Get(l.At(d.At).Count(context.Background(), a.Key, p.Limits[i].Name, p.Limits[i].Window))(t)
+					n, err := l.At(d.At).Count(context.Background(), a.Key, p.Limits[i].Name, p.Limits[i].Window)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return n
 				}
 				if before, after := count(steps[:len(steps)-1]), count(steps); before != after {
 					fail("a denial was charged %d in %s", after-before, p.Limits[i].Name)

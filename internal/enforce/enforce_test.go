@@ -21,7 +21,10 @@ import (
 // rulesOf returns the rules of a file on an engine.
 func rulesOf(t testing.TB, source string, e engine.Engine) []*Rule {
 	t.Helper()
-	f := must.Get(policy.Parse("weir.yaml", []byte(source)))(t)
+	f, err := policy.Parse("weir.yaml", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := Set{Engine: e}
 	must.Do(t, s.Reload(f, nil))
 	return s.Version().Rules
@@ -57,7 +60,10 @@ func at(s string) time.Time {
 
 // TestVersion: a reload makes a new version, unless it is not accepted.
 func TestVersion(t *testing.T) {
-	f := must.Get(policy.Parse("weir.yaml", []byte(traceFile(t, "policies.yaml"))))(t)
+	f, err := policy.Parse("weir.yaml", []byte(traceFile(t, "policies.yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s, refuse := Set{Engine: weir.NewMemory()}, errors.New("refused")
 	for i, accept := range []error{nil, nil, refuse} {
 		err := s.Reload(f, func(next, now *Version) error {
@@ -302,7 +308,7 @@ func TestGivenInstantIsWholeMicroseconds(t *testing.T) {
 	given := time.Date(2026, 11, 20, 9, 0, 0, 1_999, time.FixedZone("east", 3600))
 	decide := func() weir.Decision {
 		t.Helper()
-		o := must.Get(shadow.Decide(context.Background(), &Request{Target: Target{Key: weir.K("u")}, N: 1, At: given}))(t)
+		o := mustDecide(t, shadow, &Request{Target: Target{Key: weir.K("u")}, N: 1, At: given})
 		return o.Decision
 	}
 	want := decide()

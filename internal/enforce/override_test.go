@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/policy"
 )
@@ -25,10 +24,16 @@ func TestOverridesOfNetworksAsNaive(t *testing.T) {
 		for range 1 + r.IntN(12) {
 			p.Overrides = append(p.Overrides, randomOverride(r))
 		}
-		rule := must.Get(NewRule(p, weir.NewMemory()))(t)
+		rule, err := NewRule(p, weir.NewMemory())
+		if err != nil {
+			t.Fatal(err)
+		}
 		for range 30 {
 			a, user := randomAddress(r), fmt.Sprint("u", r.IntN(3))
-			target := must.Get(rule.Target([]Pair{{Name: "ip", Value: a.String()}, {Name: "user", Value: user}}))(t)
+			target, err := rule.Target([]Pair{{Name: "ip", Value: a.String()}, {Name: "user", Value: user}})
+			if err != nil {
+				t.Fatal(err)
+			}
 			at := time.UnixMicro(int64(r.IntN(3)))
 			if got, want := rule.overrideOf(&target.Key, at), naiveOverride(p, a, user, at); got != want {
 				t.Fatalf("seed %d, round %d: %s %s at %v: override %d, want %d of %+v", seed, round, a, user, at, got, want, p.Overrides)

@@ -34,7 +34,11 @@ func TestTogetherRejects(t *testing.T) {
 	id.ID = "op"
 	open := itemOf(rules, "part", "a", 1)
 	other := *open.Rule.Definition
-	open.Rule = must.Get(NewRule(&other, weir.NewMemory()))(t)
+	var err error
+	open.Rule, err = NewRule(&other, weir.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		item Item
 		text string

@@ -28,7 +28,11 @@ const traces = "testdata/traces.txtar"
 // readTraces returns the archive of traces and of the policy files that they use.
 func readTraces(t testing.TB) *txtar.Archive {
 	t.Helper()
-	return txtar.Parse(must.Get(os.ReadFile(traces))(t))
+	text, err := os.ReadFile(traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return txtar.Parse(text)
 }
 
 // traceFile returns a policy file of the archive.
@@ -126,7 +130,11 @@ var ops = map[string]engine.Op{"check": check, "reserve": check, "peek": peek, "
 // it had before an extension.
 func (r *Rule) request(t *testing.T, words []string) (a Request) {
 	t.Helper()
-	a = Request{Op: ops[words[1]], Reserve: words[1] == "reserve", Before: engine.Unknown, At: start.Add(must.Get(time.ParseDuration(strings.TrimPrefix(words[0], "@")))(t))}
+	duration, err := time.ParseDuration(strings.TrimPrefix(words[0], "@"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a = Request{Op: ops[words[1]], Reserve: words[1] == "reserve", Before: engine.Unknown, At: start.Add(duration)}
 	var key []string
 	for _, w := range words[2:] {
 		if id, ok := strings.CutPrefix(w, "#"); ok {
@@ -134,24 +142,48 @@ func (r *Rule) request(t *testing.T, words []string) (a Request) {
 		} else if limit, ok := strings.CutPrefix(w, "limit="); ok {
 			a.Limits = append(a.Limits, limit)
 		} else if length, ok := strings.CutPrefix(w, "for="); ok {
-			a.For = must.Get(time.ParseDuration(length))(t)
+			var err error
+			a.For, err = time.ParseDuration(length)
+			if err != nil {
+				t.Fatal(err)
+			}
 		} else if length, ok := strings.CutPrefix(w, "ttl="); ok {
-			a.TTL = must.Get(time.ParseDuration(length))(t)
+			var err error
+			a.TTL, err = time.ParseDuration(length)
+			if err != nil {
+				t.Fatal(err)
+			}
 		} else if units, ok := strings.CutPrefix(w, "before="); ok {
-			a.Before = must.Get(strconv.ParseInt(units, 10, 64))(t)
+			var err error
+			a.Before, err = strconv.ParseInt(units, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
 		} else if w == "all" {
 			a.N = engine.AllUnits
 		} else if strings.Contains(w, "=") {
 			key = append(key, w)
 		} else {
-			a.N = must.Get(strconv.ParseInt(w, 10, 64))(t)
+			var err error
+			a.N, err = strconv.ParseInt(w, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	pairs := pairsOf(strings.Join(key, " "))
 	if a.Op == engine.Reset || a.Op == engine.Block {
-		a.Target = must.Get(r.ResetTarget(pairs, a.Limits))(t)
+		var err error
+		a.Target, err = r.ResetTarget(pairs, a.Limits)
+		if err != nil {
+			t.Fatal(err)
+		}
 	} else {
-		a.Target = must.Get(r.Target(pairs))(t)
+		var err error
+		a.Target, err = r.Target(pairs)
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	return a
 }
@@ -284,5 +316,9 @@ func onEach(t *testing.T, test func(t *testing.T, e engine.Engine)) {
 }
 
 func onRedis(t *testing.T, conn weirredis.Conn) engine.Engine {
-	return must.Get(weirredis.New(conn))(t)
+	got, err := weirredis.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
 }

@@ -38,7 +38,10 @@ policies:
 func onMemoryAndDisk(t *testing.T, test func(*testing.T, engine.Engine)) {
 	t.Run("memory", func(t *testing.T) { test(t, weir.NewMemory()) })
 	t.Run("disk", func(t *testing.T) {
-		disk := must.Get(weirdisk.Open(t.TempDir()))(t)
+		disk, err := weirdisk.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer func() { must.Do(t, disk.Close()) }()
 		test(t, disk)
 	})
@@ -99,7 +102,7 @@ func TestReservationsOfAFileWait(t *testing.T) {
 	onMemoryAndDisk(t, func(t *testing.T, e engine.Engine) {
 		rule, ctx := named(rulesOf(t, waits, e), "mails"), context.Background()
 		now := waiter("ann", 0, 0, 0)
-		must.Get(rule.Decide(ctx, &now))(t)
+		mustDecide(t, rule, &now)
 		items := []Item{{Rule: rule, Request: waiter("ann", 0, 1, time.Minute)}, {Rule: rule, Request: waiter("ann", 0, 1, time.Minute)}}
 		for i := range items {
 			items[i].Reserve, items[i].TTL = true, 5*time.Second
@@ -116,10 +119,10 @@ func TestReservationsOfAFileWait(t *testing.T) {
 				t.Errorf("reservation %d: %+v, %v, want a start after %v", i, o, it.Err, start)
 			}
 			cancel := Request{Target: single.Target, Op: engine.Settle, ID: o.ReservedID, At: single.At}
-			must.Get(rule.Decide(ctx, &cancel))(t)
+			mustDecide(t, rule, &cancel)
 		}
 		again := waiter("ann", 0, 1, time.Minute)
-		assert.Equal(t, must.Get(rule.Decide(ctx, &again))(t).StartAfter, 9*time.Second, "the start after all are cancelled")
+		assert.Equal(t, mustDecide(t, rule, &again).StartAfter, 9*time.Second, "the start after all are cancelled")
 	})
 }
 
@@ -183,8 +186,8 @@ func TestWaitsDuringAnOutage(t *testing.T) {
 	}{{"open", 0}, {"share", 9 * time.Second}} {
 		rule := named(rules, c.policy)
 		first, second := waiter("ann", 0, 0, time.Minute), waiter("ann", 0, 1, time.Minute)
-		must.Get(rule.Decide(context.Background(), &first))(t)
-		o := must.Get(rule.Decide(context.Background(), &second))(t)
+		mustDecide(t, rule, &first)
+		o := mustDecide(t, rule, &second)
 		if !o.Allowed || !o.Degraded || o.StartAfter != c.start {
 			t.Errorf("%s: got %+v, want a start after %v", c.policy, o.Decision, c.start)
 		}
@@ -201,12 +204,15 @@ func TestShadowDelaysNoReplay(t *testing.T) {
 	enforced := named(rulesOf(t, waits, m), "mails")
 	definition := *enforced.Definition
 	definition.Shadow = true
-	shadow := must.Get(NewRule(&definition, m))(t)
+	shadow, err := NewRule(&definition, m)
+	if err != nil {
+		t.Fatal(err)
+	}
 	first, second := waiter("ann", 0, 0, 0), waiter("ann", 0, 1, time.Minute)
 	second.ID = "second"
-	must.Get(enforced.Decide(context.Background(), &first))(t)
-	assert.Equal(t, must.Get(enforced.Decide(context.Background(), &second))(t).StartAfter, 9*time.Second, "the start")
-	o := must.Get(shadow.Decide(context.Background(), &second))(t)
+	mustDecide(t, enforced, &first)
+	assert.Equal(t, mustDecide(t, enforced, &second).StartAfter, 9*time.Second, "the start")
+	o := mustDecide(t, shadow, &second)
 	if !o.Replayed || o.StartAfter != 0 || o.Applied.Would.StartAfter != 9*time.Second {
 		t.Errorf("got %+v, want a replay that starts now", o)
 	}

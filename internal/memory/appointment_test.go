@@ -9,7 +9,6 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // wait requests n units of a key and waits for up to an hour.
@@ -28,7 +27,7 @@ func TestManyWaiters(t *testing.T) {
 		now, newest := noon, noon
 		for i := range waiters {
 			now = now.Add(time.Millisecond)
-			d := granted(l.At(now).wait(K("a"), 1))(t)
+			d := granted(t, mustWait(t, l.At(now), K("a"), 1))
 			start := d.At.Add(d.StartAfter)
 			if start.Before(newest) || i < most && start != now {
 				t.Fatalf("%v, caller %d: it starts at %v, and the one before at %v", kind, i, start.Sub(noon), newest.Sub(noon))
@@ -43,7 +42,7 @@ func TestManyWaiters(t *testing.T) {
 			t.Errorf("%v: %d appointments take %d bytes", kind, waiters, bytes)
 		}
 		checkWhole(t, l.memory)
-		granted(l.At(newest.Add(time.Hour)).Allow(K("a")))(t)
+		granted(t, mustAllow(t, l.At(newest.Add(time.Hour)), K("a")))
 		checkWhole(t, l.memory)
 		checkEmptied(t, l.memory)
 	}
@@ -56,8 +55,8 @@ func TestAppointmentWithoutRoom(t *testing.T) {
 	p := limits(2)
 	p.Limits[0].Max, p.Limits[1].By = 2, nil
 	l := m.on(p)
-	granted(l.At(noon).AllowN(K("known"), 2))(t)
-	first := granted(l.At(noon).wait(K("known"), 2))(t)
+	granted(t, mustAllowN(t, l.At(noon), K("known"), 2))
+	first := granted(t, mustWait(t, l.At(noon), K("known"), 2))
 	for size := 1 << 12; size > 0; size /= 2 { // until not a byte is left
 		for m.table.Take(size) {
 		}
@@ -97,11 +96,13 @@ func TestAppointmentsAreKept(t *testing.T) {
 	for kind := engine.KindRolling; kind < engine.KindConcurrency; kind++ {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLimiter(policy{Name: "p", Limits: []limit{{Name: "l", Kind: kind, Max: 1, Window: time.Minute, By: []string{"user"}}}})
-			granted(l.Allow(K("a")))(t)
-			granted(l.wait(K("a"), 1))(t)
-			last := granted(l.wait(K("a"), 1))(t)
-			cancelled := granted(l.wait(K("a"), 1))(t)
-			must.Get(l.Refund(K("a"), cancelled.At.Add(cancelled.StartAfter), 1))(t)
+			granted(t, mustAllow(t, l, K("a")))
+			granted(t, mustWait(t, l, K("a"), 1))
+			last := granted(t, mustWait(t, l, K("a"), 1))
+			cancelled := granted(t, mustWait(t, l, K("a"), 1))
+			if _, err := l.Refund(K("a"), cancelled.At.Add(cancelled.StartAfter), 1); err != nil {
+				t.Fatal(err)
+			}
 			until := last.At.Add(last.StartAfter).Add(time.Minute)
 			for _, c := range []struct {
 				after time.Duration
@@ -120,19 +121,25 @@ func TestAppointmentsAreKept(t *testing.T) {
 // leave the work to the next grant (R4, R18).
 func TestDenialsBesidePassedAppointments(t *testing.T) {
 	l := newLimiter(perUser(2, time.Minute))
-	granted(l.At(noon).AllowN(K("a"), 2))(t)
-	granted(l.At(noon.Add(time.Second)).wait(K("a"), 2))(t)
+	granted(t, mustAllowN(t, l.At(noon), K("a"), 2))
+	granted(t, mustWait(t, l.At(noon.Add(time.Second)), K("a"), 2))
 	before := content(l.memory)
 	later := l.At(noon.Add(90 * time.Second))
 	for range 3 {
-		d := must.Get(later.Allow(K("a")))(t)
+		d := mustAllow(t, later, K("a"))
 		if d.Allowed || d.RetryAfter != 30*time.Second || d.Remaining != 0 {
 			t.Errorf("an attempt half a minute after the start: %+v", d)
 		}
 	}
-	n := must.Get(later.Count(K("a"), 0, 30*time.Second))(t)
+	n, err := later.Count(K("a"), 0, 30*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
 	assert.Equal(t, n, 0, "units in the half minute after the start")
-	n = must.Get(later.Count(K("a"), 0, 30*time.Second+time.Microsecond))(t)
+	n, err = later.Count(K("a"), 0, 30*time.Second+time.Microsecond)
+	if err != nil {
+		t.Fatal(err)
+	}
 	assert.Equal(t, n, 2, "units since the start")
 	compareContent(t, "denials", content(l.memory), before)
 }
@@ -141,12 +148,12 @@ func TestDenialsBesidePassedAppointments(t *testing.T) {
 // (R15, R18).
 func TestReplayHasTheRestOfAWait(t *testing.T) {
 	l := newLimiter(perUser(1, time.Minute))
-	granted(l.At(noon).Allow(K("a")))(t)
+	granted(t, mustAllow(t, l.At(noon), K("a")))
 	for _, c := range []struct{ after, want time.Duration }{
 		{10 * time.Second, 50 * time.Second}, {20 * time.Second, 40 * time.Second},
 		{5 * time.Second, 50 * time.Second}, {60 * time.Second, 0}, {90 * time.Second, 0},
 	} {
-		d := granted(l.At(noon.Add(c.after)).do(K("a"), engine.Call{N: 1, ID: "id", MaxWait: time.Hour.Microseconds()}))(t)
+		d := granted(t, mustDo(t, l.At(noon.Add(c.after)), K("a"), engine.Call{N: 1, ID: "id", MaxWait: time.Hour.Microseconds()}))
 		assert.Equal(t, d.StartAfter, c.want, "StartAfter after %v", c.after)
 	}
 }
@@ -160,8 +167,8 @@ func TestAppointmentsShareAWindow(t *testing.T) {
 	}})
 	for i, user := range []string{"a", "b"} {
 		at := l.At(noon.Add(time.Duration(i) * 10 * time.Second))
-		granted(at.Allow(K(user)))(t)
-		d := granted(at.wait(K(user), 1))(t)
+		granted(t, mustAllow(t, at, K(user)))
+		d := granted(t, mustWait(t, at, K(user), 1))
 		assert.Equal(t, d.StartAfter, time.Minute, "the wait of %s", user)
 	}
 	for _, c := range []struct {
@@ -169,7 +176,7 @@ func TestAppointmentsShareAWindow(t *testing.T) {
 		want  int64
 	}{{119 * time.Second, 2}, {120 * time.Second, 0}} {
 		states := make([]engine.State, 2)
-		must.Get(l.At(noon.Add(c.after)).do(K("c"), engine.Call{Op: engine.Peek, N: 1, States: states}))(t)
+		mustDo(t, l.At(noon.Add(c.after)), K("c"), engine.Call{Op: engine.Peek, N: 1, States: states})
 		assert.Equal(t, states[1].Used, c.want, "units that count after %v", c.after)
 	}
 }
@@ -180,13 +187,13 @@ func TestAppointmentBesideALaterCell(t *testing.T) {
 	p := perUser(5, time.Minute)
 	p.Limits[0].MinInterval, p.Limits[0].Cells = 3*time.Second, 3
 	m := New(Options{})
-	granted(m.on(p).At(noon).Allow(K("a")))(t)
+	granted(t, mustAllow(t, m.on(p).At(noon), K("a")))
 	p.Limits[0].Cells = 0
 	exact := m.on(p)
-	granted(exact.At(noon.Add(time.Second)).wait(K("a"), 1))(t)
+	granted(t, mustWait(t, exact.At(noon.Add(time.Second)), K("a"), 1))
 	cell := (time.Minute.Microseconds()-1)/3 + 1
 	end := time.UnixMicro(noon.UnixMicro()/cell*cell + cell)
 	now := noon.Add(2 * time.Second)
-	d := must.Get(exact.At(now).do(K("a"), engine.Call{Op: engine.Peek, N: 5}))(t)
+	d := mustDo(t, exact.At(now), K("a"), engine.Call{Op: engine.Peek, N: 5})
 	assert.Equal(t, d.RetryAfter, end.Add(time.Minute).Sub(now), "the wait for all units")
 }

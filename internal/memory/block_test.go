@@ -9,7 +9,6 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // blocking is a policy of n units a second for each user, whose denials block for an hour.
@@ -27,22 +26,22 @@ func TestBlocksAreSweptWhenTheyAreOver(t *testing.T) {
 		l := m.on(blocking(1))
 		m.Sweep()
 		before := m.Bytes()
-		must.Get(l.AllowN(K("a"), 2))(t)
+		mustAllowN(t, l, K("a"), 2)
 		assert.Equal(t, m.Len(), 1, "keys: a block without a history")
 		time.Sleep(time.Hour - time.Microsecond)
 		m.Sweep()
-		assert.Equal(t, must.Get(l.Peek(K("a"), 0))(t).Blocked, time.Microsecond, "rest of the block before its end")
+		assert.Equal(t, mustPeek(t, l, K("a"), 0).Blocked, time.Microsecond, "rest of the block before its end")
 		time.Sleep(time.Microsecond)
-		assert.Equal(t, must.Get(l.Peek(K("a"), 1))(t).Allowed, true, "allowed at its end")
+		assert.Equal(t, mustPeek(t, l, K("a"), 1).Allowed, true, "allowed at its end")
 		m.Sweep()
 		assert.Equal(t, fmt.Sprint(m.Len(), m.Bytes()), fmt.Sprint(0, before), "keys and bytes that are held behind it")
 
 		start := time.UnixMicro(1_000_000_000_000_000)
-		must.Get(l.At(start).AllowN(K("a"), 2))(t)
+		mustAllowN(t, l.At(start), K("a"), 2)
 		for i := range 200 { // recordings sweep
-			must.Get(l.At(start.Add(2*time.Hour - 2*time.Second)).Allow(K(fmt.Sprint("b", i))))(t)
+			mustAllow(t, l.At(start.Add(2*time.Hour-2*time.Second)), K(fmt.Sprint("b", i)))
 		}
-		assert.Equal(t, must.Get(l.At(start.Add(time.Second)).Peek(K("a"), 1))(t).Allowed, false, "allowed when the trace runs back")
+		assert.Equal(t, mustPeek(t, l.At(start.Add(time.Second)), K("a"), 1).Allowed, false, "allowed when the trace runs back")
 		checkWhole(t, m)
 		checkEmptied(t, m)
 	})
@@ -55,15 +54,15 @@ func TestGrantDropsABlockThatIsOver(t *testing.T) {
 		m := New(Options{})
 		l := m.on(blocking(2))
 		for range 3 {
-			must.Get(l.Allow(K("a")))(t)
+			mustAllow(t, l, K("a"))
 		}
 		assert.Equal(t, m.Len(), 2, "keys: a history and its block")
 		key, d := K("a"), engine.Result{}
 		assert.Equal(t, m.Rules(l.rules).AllowFast(&key, 1, &d), false, "decided without the lock of the shard")
 		time.Sleep(time.Hour)
-		must.Get(l.Peek(K("a"), 1))(t)
+		mustPeek(t, l, K("a"), 1)
 		assert.Equal(t, m.Len(), 2, "keys after a peek")
-		granted(l.Allow(K("a")))(t)
+		granted(t, mustAllow(t, l, K("a")))
 		assert.Equal(t, m.Len(), 1, "keys after a grant")
 		assert.Equal(t, m.Rules(l.rules).AllowFast(&key, 1, &d), true, "decided without the lock of the shard")
 		checkWhole(t, m)
@@ -75,16 +74,19 @@ func TestGrantDropsABlockThatIsOver(t *testing.T) {
 func TestBlocksCountAgainstCaps(t *testing.T) {
 	m := New(Options{MaxKeys: 1})
 	l := m.on(blocking(1))
-	granted(l.Allow(K("a")))(t)
+	granted(t, mustAllow(t, l, K("a")))
 	before := content(m)
-	assert.Err(l.AllowN(K("a"), 5))(t, engine.ErrFull, "MaxKeys, 1")
-	assert.Err(l.do(K("a"), engine.Call{Op: engine.Probe, N: 5}))(t, engine.ErrFull, "MaxKeys, 1")
-	assert.Err(l.do(K("a"), engine.Call{Op: engine.Block, From: 1000}))(t, engine.ErrFull, "MaxKeys, 1")
+	_, err := l.AllowN(K("a"), 5)
+	assert.Error(t, err, engine.ErrFull, "MaxKeys, 1")
+	_, err = l.do(K("a"), engine.Call{Op: engine.Probe, N: 5})
+	assert.Error(t, err, engine.ErrFull, "MaxKeys, 1")
+	_, err = l.do(K("a"), engine.Call{Op: engine.Block, From: 1000})
+	assert.Error(t, err, engine.ErrFull, "MaxKeys, 1")
 	compareContent(t, "calls without room for a block", content(m), before)
-	assert.Equal(t, must.Get(l.Peek(K("a"), 5))(t).Allowed, false, "a peek of 5 of 1 units")
+	assert.Equal(t, mustPeek(t, l, K("a"), 5).Allowed, false, "a peek of 5 of 1 units")
 	checkWhole(t, m)
 	l.Reset(K("a"))
-	d := must.Get(l.AllowN(K("a"), 5))(t)
+	d := mustAllowN(t, l, K("a"), 5)
 	assert.Equal(t, d.Blocked, time.Hour, "blocked for, with room")
 	checkWhole(t, m)
 	checkEmptied(t, m)
@@ -114,7 +116,8 @@ func TestSettlementsExceedACapByAnEighth(t *testing.T) {
 				t.Errorf("%d settlements beyond the cap, then %v; want some, then ErrFull", settled, full)
 			}
 			if name == "keys" { // in a block of slots there may be room without further bytes
-				assert.Err(later.do(K("another"), engine.Call{N: 1}))(t, engine.ErrFull, "MaxKeys")
+				_, err := later.do(K("another"), engine.Call{N: 1})
+				assert.Error(t, err, engine.ErrFull, "MaxKeys")
 			}
 			checkWhole(t, m)
 			checkEmptied(t, m)

@@ -11,7 +11,6 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/memstats"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/internal/window"
 )
@@ -42,7 +41,8 @@ func TestRejectedIsCounted(t *testing.T) {
 // not only advise to wait.
 func TestFullWithoutKeys(t *testing.T) {
 	l := New(Options{MaxKeys: 1}).on(limits(2))
-	assert.Err(l.Allow(K("a")))(t, engine.ErrFull, "MaxKeys, 1, leave no room for the keys of the call, one for each limit")
+	_, err := l.Allow(K("a"))
+	assert.Error(t, err, engine.ErrFull, "MaxKeys, 1, leave no room for the keys of the call, one for each limit")
 }
 
 // TestWaitingForRoomGetsRoom: a caller that meets a cap while another caller makes room is
@@ -178,7 +178,7 @@ func TestDenialIsAnsweredAtTheCap(t *testing.T) {
 	allowEach(l, K("k"), t0, 5)
 	allowEach(l, K("k"), t0.Add(time.Hour), 5)
 	fill(l, t0.Add(time.Hour), 10)
-	want := must.Get(l.At(t0.Add(time.Minute)).Peek(K("k"), 1))(t)
+	want := mustPeek(t, l.At(t0.Add(time.Minute)), K("k"), 1)
 	if d, err := l.At(t0.Add(time.Minute)).Allow(K("k")); err != nil || d.Allowed || d.RetryAfter != want.RetryAfter {
 		t.Errorf("a denial of a known key: %+v, %v; want that of a peek, %+v", d, err, want)
 	}
@@ -241,7 +241,7 @@ func TestRoomIsMadeWhereTheKeyGoes(t *testing.T) {
 	l := newLimiter(p)
 	keys := race.Fewer(200_000)
 	for i := range keys {
-		granted(l.Allow(K(fmt.Sprint(i))))(t)
+		granted(t, mustAllow(t, l, K(fmt.Sprint(i))))
 	}
 	assert.Equal(t, l.memory.Len(), keys+1, "histories")
 }
@@ -263,9 +263,9 @@ func TestCorrectionWithoutRoomLeaksNothing(t *testing.T) {
 		m := New(Options{MaxBytes: most})
 		l, at := m.on(p), time.UnixMicro(1_000_000_000_000_000)
 		for i := range 2000 { // an entry each
-			must.Get(l.At(at.Add(time.Duration(i) * time.Millisecond)).Allow(K("42")))(t)
+			mustAllow(t, l.At(at.Add(time.Duration(i)*time.Millisecond)), K("42"))
 		}
-		must.Get(l.At(at.Add(10 * time.Second)).Allow(K("42")))(t) // of the future at the next call
+		mustAllow(t, l.At(at.Add(10*time.Second)), K("42")) // of the future at the next call
 		m.table.Take(int(most - m.Bytes() - spare))
 		before := m.Bytes()
 		if _, err := l.At(at.Add(5 * time.Second)).Allow(K("42")); err == nil {

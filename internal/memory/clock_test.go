@@ -9,7 +9,6 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
@@ -56,7 +55,9 @@ func TestR1NoDecisionFromBeforeAnother(t *testing.T) {
 			} else {
 				time.Sleep(w * 3 / 5) // the first unit leaves
 				s.Unlock()
-				must.Get(l.Refund(key, second.At, 1))(t)
+				if _, err := l.Refund(key, second.At, 1); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if d := <-got; d.Allowed && d.At.Sub(first.At) < w {
 				t.Errorf("%s, by %q: granted at %d, and all %v later, within the window of %v", name, by, first.At.UnixMicro(), d.At.Sub(first.At), w)
@@ -124,7 +125,7 @@ func TestPeeksAndDenialsRemoveNothing(t *testing.T) {
 				l.At(start).AllowN(K(fmt.Sprint(i)), 2)
 			}
 			for i := range time.Duration(2) { // entries of one unit, which the fast path knows
-				must.Get(l.At(start.Add(c.granted + i*time.Microsecond)).Allow(busy))(t)
+				mustAllow(t, l.At(start.Add(c.granted+i*time.Microsecond)), busy)
 			}
 			held := l.memory.Len()
 			for i := range 4 * sweepEvery {
@@ -162,7 +163,7 @@ func TestPeeksTakeNoRoom(t *testing.T) {
 		l := newLimiter(limits(n))
 		before := l.memory.Bytes()
 		for i := range 1000 {
-			granted(l.Peek(K(fmt.Sprint(i)), 1))(t)
+			granted(t, mustPeek(t, l, K(fmt.Sprint(i)), 1))
 		}
 		assert.Equal(t, l.memory.Bytes(), before, "%d limits: bytes after 1000 peeks", n)
 	}
@@ -180,8 +181,8 @@ func TestCorrectionIsAsVirtualAsTheCall(t *testing.T) {
 		t.Fatalf("an hour or more behind: %+v, %v; want a denial with a wait of 1s", d, err)
 	}
 	m.Sweep()
-	assert.Equal(t, must.Get(l.At(past.Add(time.Second-time.Microsecond)).Allow(K("42")))(t).Allowed, false, "granted 1 µs before the announced wait was over")
-	granted(l.At(past.Add(time.Second)).Allow(K("42")))(t) // after it
+	assert.Equal(t, mustAllow(t, l.At(past.Add(time.Second-time.Microsecond)), K("42")).Allowed, false, "granted 1 µs before the announced wait was over")
+	granted(t, mustAllow(t, l.At(past.Add(time.Second)), K("42"))) // after it
 }
 
 // TestRecordingMovesToItsClock: a history at instants of the caller is removed by the engine's
@@ -211,7 +212,7 @@ func TestSweepWithoutNewKeys(t *testing.T) {
 		l, at := newLimiter(p), time.UnixMicro(1_000_000_000_000_000)
 		const idle, busy = 1000, 256
 		for i := range idle + busy {
-			granted(l.At(at).Allow(K(fmt.Sprint(i))))(t)
+			granted(t, mustAllow(t, l.At(at), K(fmt.Sprint(i))))
 		}
 		at = at.Add(62 * time.Minute)
 		for range race.Fewer(400) {
@@ -286,7 +287,7 @@ func TestR1LongBatchBesideASweep(t *testing.T) {
 		for i := 0; shardOf(m, l, b) == shardOf(m, l, a); i++ { // the shard of a is locked during Append
 			b = K(fmt.Sprint("b", i))
 		}
-		first := must.Get(l.Allow(b))(t)
+		first := mustAllow(t, l, b)
 		time.Sleep(w / 2)
 		p.done, p.do = false, func() {
 			s := shardOf(m, l, b)

@@ -11,7 +11,6 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestFastPathHasItsOwnKeys: the fast path takes the first value of a key as the name of a
@@ -35,7 +34,7 @@ func TestFastPathHasItsOwnKeys(t *testing.T) {
 			key       engine.Key
 			remaining int64
 		}{{c.granted, 4}, {c.other, 4}, {c.same, 3}} {
-			assert.Equal(t, must.Get(l.Allow(want.key))(t).Remaining, want.remaining, "%s, %+v: left", c.name, want.key)
+			assert.Equal(t, mustAllow(t, l, want.key).Remaining, want.remaining, "%s, %+v: left", c.name, want.key)
 		}
 	}
 }
@@ -45,9 +44,9 @@ func TestFastPathHasItsOwnKeys(t *testing.T) {
 func TestFastPathTakesNoCost(t *testing.T) {
 	m := New(Options{})
 	p := perUser(5, time.Minute)
-	assert.Equal(t, must.Get(m.on(p).Allow(K("a")))(t).Remaining, 4, "left")
+	assert.Equal(t, mustAllow(t, m.on(p), K("a")).Remaining, 4, "left")
 	p.Limits[0].Cost = 3
-	assert.Equal(t, must.Get(m.on(p).Allow(K("a")))(t).Remaining, 1, "left of 4 by a cost of 3")
+	assert.Equal(t, mustAllow(t, m.on(p), K("a")).Remaining, 1, "left of 4 by a cost of 3")
 }
 
 // TestFastPathKnowsALowerMax: after Max was lowered several units must leave before one fits, and
@@ -56,7 +55,7 @@ func TestFastPathKnowsALowerMax(t *testing.T) {
 	m := New(Options{})
 	p, start := perUser(5, time.Minute), time.Unix(1_700_000_000, 0)
 	for i := range 4 {
-		granted(m.on(p).At(start.Add(time.Duration(i) * time.Second)).Allow(K("a")))(t)
+		granted(t, mustAllow(t, m.on(p).At(start.Add(time.Duration(i)*time.Second)), K("a")))
 	}
 	p.Limits[0].Max = 2
 	d, err := m.on(p).At(start.Add(4 * time.Second)).Allow(K("a"))
@@ -71,7 +70,7 @@ func TestNoDecisionBesideAnError(t *testing.T) {
 	m := New(Options{})
 	l := m.on(perUser(100, time.Minute))
 	for range 5 { // as many as the slot holds
-		granted(l.Allow(K("a")))(t)
+		granted(t, mustAllow(t, l, K("a")))
 	}
 	m.SetCaps(0, m.Bytes())
 	d, err := l.Allow(K("a"))
@@ -132,7 +131,7 @@ func TestKeysOfOneHash(t *testing.T) {
 			if i%2 == 1 {
 				key = second
 			}
-			assert.Equal(t, must.Get(l.Allow(K(key)))(t).Remaining, 99-i/2, "%d limits, unit %d of a key: left", n, i/2+1)
+			assert.Equal(t, mustAllow(t, l, K(key)).Remaining, 99-i/2, "%d limits, unit %d of a key: left", n, i/2+1)
 		}
 	}
 }
@@ -147,5 +146,5 @@ func TestStatesOfAnotherLength(t *testing.T) {
 			assert.Error(t, calls[0].Err, &engine.InputError{Field: "request"})
 		}
 	}
-	assert.Equal(t, must.Get(l.Allow(K("ann")))(t).Remaining, 1, "left after bad input")
+	assert.Equal(t, mustAllow(t, l, K("ann")).Remaining, 1, "left after bad input")
 }

@@ -271,7 +271,7 @@ func TestJournalOfALongerWindow(t *testing.T) {
 	m := New(Options{Journal: &journal})
 	for _, window := range []time.Duration{time.Second, time.Hour, time.Hour, time.Minute} {
 		l := m.on(perUser(1, window))
-		must.Get(l.Allow(K("a")))(t)
+		mustAllow(t, l, K("a"))
 	}
 	assert.Equal(t, len(journal.steps), 2, "changes: that of the grant and that of the window")
 	again := New(Options{})
@@ -291,7 +291,7 @@ func TestJournalOfDistantEntries(t *testing.T) {
 		m := newKept(Options{Journal: &journal})
 		l := m.on(perUser(100, 24*time.Hour))
 		for i := range 8 {
-			must.Get(l.Allow(K("a")))(t)
+			mustAllow(t, l, K("a"))
 			time.Sleep(time.Duration(i) * 40 * time.Minute)
 		}
 		compareContent(t, "", content(redone(t, journal.steps)), content(m))
@@ -359,7 +359,7 @@ func TestJournalDumpIsBounded(t *testing.T) {
 	at := time.Now()
 	for i := range entries {
 		for user := range users {
-			must.Get(l.At(at.Add(time.Duration(i) * time.Microsecond)).Allow(K(fmt.Sprint(user))))(t)
+			mustAllow(t, l.At(at.Add(time.Duration(i)*time.Microsecond)), K(fmt.Sprint(user)))
 		}
 	}
 	p, seen := DumpPlace{}, map[string]bool{}
@@ -396,7 +396,7 @@ func TestJournalDumpLocksOneHistory(t *testing.T) {
 	}
 	for range 2 { // the second attempt needs no room
 		for _, k := range keys {
-			must.Get(l.Allow(k))(t)
+			mustAllow(t, l, k)
 		}
 	}
 	var records [1]record
@@ -467,8 +467,8 @@ func TestJournalOfACut(t *testing.T) {
 			whole := policy{Name: "p", Limits: []limit{{Name: "l1", Max: 100, Window: time.Hour, By: []string{"user"}}}}
 			for range 50 { // reports are reused, most of the time
 				time.Sleep(time.Millisecond)
-				must.Get(m.on(counting).AllowN(K("a"), 3))(t)
-				must.Get(m.on(whole).Allow(K("a")))(t)
+				mustAllowN(t, m.on(counting), K("a"), 3)
+				mustAllow(t, m.on(whole), K("a"))
 			}
 			for i, c := range journal.steps {
 				if capped := i%2 == 0; c.Capped != capped || capped && c.Cap != most || !capped && c.Cap != 0 || c.End != c.At {
@@ -485,7 +485,7 @@ func TestJournalOfSeveralUnits(t *testing.T) {
 	var r recorder
 	m := New(Options{Journal: &r})
 	for range 4 { // the third one finds a history with room
-		granted(m.on(perUser(12, time.Minute)).AllowN(K("a"), 3))(t)
+		granted(t, mustAllowN(t, m.on(perUser(12, time.Minute)), K("a"), 3))
 	}
 	compareContent(t, "the journal", content(redone(t, r.steps)), content(m))
 }
@@ -509,11 +509,11 @@ func TestDumpHoldsWhatCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Options{})
 		l := m.on(perUser(5, time.Minute))
-		must.Get(l.Allow(K("over")))(t)
+		mustAllow(t, l, K("over"))
 		time.Sleep(time.Minute)
-		must.Get(l.Allow(K("counts")))(t)
-		must.Get(l.AllowOnce(K("once"), 1, "id"))(t)
-		must.Get(l.At(time.UnixMicro(1_000_000_000_000_000)).AllowOnce(K("then"), 1, "id"))(t)
+		mustAllow(t, l, K("counts"))
+		mustAllowOnce(t, l, K("once"), 1, "id")
+		mustAllowOnce(t, l.At(time.UnixMicro(1_000_000_000_000_000)), K("then"), 1, "id")
 		var keys []string
 		operations := 0
 		dump(m, 10, func() {}, func(c *Change) {

@@ -107,17 +107,15 @@ func (l *limiter) do(k engine.Key, c engine.Call) (engine.Result, error) {
 	return calls[0].Result, calls[0].Err
 }
 
-// granted returns the result of a call, which must have granted:
+// granted returns a result, which must be a grant:
 //
-//	granted(l.Allow(K("ann")))(t)
-func granted(r engine.Result, err error) func(t testing.TB) engine.Result {
-	return func(t testing.TB) engine.Result {
-		t.Helper()
-		if err != nil || !r.Allowed {
-			t.Fatalf("got %+v, %v; want a grant", r, err)
-		}
-		return r
+//	granted(t, mustAllow(t, l, K("ann")))
+func granted(t testing.TB, r engine.Result) engine.Result {
+	t.Helper()
+	if !r.Allowed {
+		t.Fatalf("got %+v, want a grant", r)
 	}
+	return r
 }
 
 func (l *limiter) Allow(k engine.Key) (engine.Result, error) { return l.AllowN(k, 1) }
@@ -160,4 +158,64 @@ func (l *limiter) Count(k engine.Key, i int, span time.Duration) (int64, error) 
 func (l *limiter) Reset(k engine.Key) error {
 	_, err := l.do(k, engine.Call{Op: engine.Reset})
 	return err
+}
+
+// mustDo makes a call, which must not fail.
+func mustDo(t testing.TB, l *limiter, k engine.Key, c engine.Call) engine.Result {
+	t.Helper()
+	r, err := l.do(k, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// mustAllow decides an attempt of one unit.
+func mustAllow(t testing.TB, l *limiter, k engine.Key) engine.Result {
+	t.Helper()
+	r, err := l.Allow(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// mustAllowN decides an attempt of n units.
+func mustAllowN(t testing.TB, l *limiter, k engine.Key, n int64) engine.Result {
+	t.Helper()
+	r, err := l.AllowN(k, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// mustAllowOnce decides an attempt with an idempotency key.
+func mustAllowOnce(t testing.TB, l *limiter, k engine.Key, n int64, id string) engine.Result {
+	t.Helper()
+	r, err := l.AllowOnce(k, n, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// mustPeek decides an attempt and charges nothing.
+func mustPeek(t testing.TB, l *limiter, k engine.Key, n int64) engine.Result {
+	t.Helper()
+	r, err := l.Peek(k, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// mustWait decides an attempt that may wait.
+func mustWait(t testing.TB, l *limiter, k engine.Key, n int64) engine.Result {
+	t.Helper()
+	r, err := l.wait(k, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }

@@ -75,9 +75,9 @@ func TestOperationsCountAgainstCaps(t *testing.T) {
 				if n, _ := l.Count(K("42"), 0, time.Second); n != granted || granted < 40 {
 					t.Errorf("%d units are recorded, %d were granted", n, granted)
 				}
-				assert.Equal(t, must.Get(l.AllowOnce(K("42"), 1, "a0"))(t).Replayed, true, "made again at the cap: replayed")
+				assert.Equal(t, mustAllowOnce(t, l, K("42"), 1, "a0").Replayed, true, "made again at the cap: replayed")
 				time.Sleep(time.Minute)
-				assert.Equal(t, must.Get(l.AllowOnce(K("42"), 1, "new"))(t).Allowed, true, "allowed when the others are over")
+				assert.Equal(t, mustAllowOnce(t, l, K("42"), 1, "new").Allowed, true, "allowed when the others are over")
 			})
 		})
 	}
@@ -90,7 +90,7 @@ func TestRefundsExceedACapByAnEighth(t *testing.T) {
 	for name, o := range map[string]Options{"keys": {MaxKeys: 80}, "bytes": {MaxBytes: 1 << 20}} {
 		m := New(o)
 		l := m.on(perUser(1, time.Minute)).At(start)
-		must.Get(l.Allow(K("known")))(t)
+		mustAllow(t, l, K("known"))
 		var full error
 		for i := 0; full == nil; i++ {
 			_, full = l.do(K(fmt.Sprint(i)), engine.Call{N: 1, ID: fmt.Sprint(i)})
@@ -121,23 +121,23 @@ func TestOperationsThatRecordNothingAtACap(t *testing.T) {
 	l := m.on(perUser(1, time.Minute))
 	start := time.UnixMicro(1_000_000_000_000_000)
 	for _, key := range []string{"42", "43"} {
-		granted(l.At(start).Allow(K(key)))(t)
+		granted(t, mustAllow(t, l.At(start), K(key)))
 	}
 	later := l.At(start.Add(62 * time.Minute))
 	if d, err := later.do(K("42"), engine.Call{N: 2, ID: "a"}); err != nil || d.Allowed || d.RetryAfter != engine.Never {
 		t.Errorf("an attempt of 2 of 1: %+v, %v; want a denial", d, err)
 	}
-	d := must.Get(later.do(K("42"), engine.Call{Op: engine.Refund, From: start.UnixMicro(), N: 1, ID: "r"}))(t)
+	d := mustDo(t, later, K("42"), engine.Call{Op: engine.Refund, From: start.UnixMicro(), N: 1, ID: "r"})
 	assert.Equal(t, d.Granted, 0, "a refund after the window")
 	for _, key := range []string{"42", "43"} {
-		assert.Equal(t, must.Get(l.At(start.Add(time.Second)).Allow(K(key)))(t).Allowed, false, "key %s: a second unit of 1 per minute", key)
+		assert.Equal(t, mustAllow(t, l.At(start.Add(time.Second)), K(key)).Allowed, false, "key %s: a second unit of 1 per minute", key)
 	}
 	for _, replayed := range []bool{false, true} {
 		if d, err := l.At(start).do(K("42"), engine.Call{Op: engine.Refund, From: start.UnixMicro(), N: 1, ID: "s"}); err != nil || d.Granted != 1 || d.Replayed != replayed {
 			t.Errorf("a refund at the cap: %+v, %v; want 1 unit, replayed %t", d, err, replayed)
 		}
 	}
-	granted(later.do(K("42"), engine.Call{N: 1, ID: "b"}))(t) // the others are over
+	granted(t, mustDo(t, later, K("42"), engine.Call{N: 1, ID: "b"})) // the others are over
 }
 
 // TestOperationsOfTwoTimes: operations at instants of the caller are not removed by the
@@ -148,7 +148,7 @@ func TestOperationsOfTwoTimes(t *testing.T) {
 		l := m.on(perUser(10, time.Second))
 		past, far := time.UnixMicro(1_000_000), time.Now().Add(1000*time.Hour)
 		at := func(at time.Time, id string) engine.Result {
-			return must.Get(l.At(at).do(K(id), engine.Call{N: 1, ID: id}))(t)
+			return mustDo(t, l.At(at), K(id), engine.Call{N: 1, ID: id})
 		}
 		at(past, "virtual")
 		l.AllowOnce(K("real"), 1, "real")
@@ -158,7 +158,7 @@ func TestOperationsOfTwoTimes(t *testing.T) {
 			l.AllowOnce(K("42"), 1, fmt.Sprint(i))
 		}
 		m.Sweep()
-		assert.Equal(t, must.Get(l.AllowOnce(K("real"), 1, "real"))(t).Replayed, true, "an operation on the clock: replayed")
+		assert.Equal(t, mustAllowOnce(t, l, K("real"), 1, "real").Replayed, true, "an operation on the clock: replayed")
 		assert.Equal(t, at(far, "far").Replayed, true, "an operation at a caller's instant: replayed")
 	})
 }
@@ -194,7 +194,7 @@ func TestReplay(t *testing.T) {
 		if replayed(engine.Call{N: 3, ID: "a"}) {
 			t.Error("an operation is found before it is made")
 		}
-		d := granted(l.AllowOnce(K("42"), 3, "a"))(t)
+		d := granted(t, mustAllowOnce(t, l, K("42"), 3, "a"))
 		for _, c := range []engine.Call{{N: 3}, {N: 3, ID: "b"}, {ID: "a"}, {Op: engine.Peek, N: 3, ID: "a"}} {
 			if replayed(c) {
 				t.Errorf("%+v is found as %+v", c, engine.Call{N: 3, ID: "a"})
