@@ -1,6 +1,6 @@
 // Package frameworks puts the limits of weirhttp in front of net/http, chi, Gin, Echo, Fiber and
 // Connect, and those of weirgrpc in front of gRPC. It is no program: copy the file of your
-// framework. The page docs/middleware.md shows each part with its order and its losses.
+// framework. The page docs/middleware.md has the order and the losses of each.
 //
 // Every framework serves the same Shop, so that one test checks all of them over real connections.
 package frameworks
