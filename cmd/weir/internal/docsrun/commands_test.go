@@ -225,7 +225,7 @@ func environment() []string {
 // output; a block of JSON behind that is the output with --json.
 func TestCommandsOfPages(t *testing.T) {
 	needs.Time(t)
-	for page, want := range map[string]int{"docs/choosing.md": 5, "docs/replay.md": 1} {
+	for page, want := range map[string]int{"docs/choosing.md": 4, "docs/replay.md": 1} {
 		t.Setenv("DIR", t.TempDir())
 		blocks, commands := markdown.Blocks(read(t, page)), 0
 		for i, b := range blocks {
