@@ -15,6 +15,8 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
+const runbook = "../../../../../docs/runbook.md"
+
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(needs.Program(t, "promtool"), args...).CombinedOutput(); err != nil {
@@ -38,10 +40,49 @@ func TestEveryRuleIsTested(t *testing.T) {
 	}
 }
 
-// The metrics of rules and panels exist.
+// TestEveryAlertIsInTheRunbook: each alert has a heading, which its runbook_url names, and a row with
+// its severity. The page has no other alert.
+func TestEveryAlertIsInTheRunbook(t *testing.T) {
+	const start = "https://github.com/weirlimit/weir/blob/main/docs/runbook.md#"
+	page, found := read(t, runbook), 0
+	for _, rule := range strings.Split(read(t, "weir.rules.yml"), "- alert: ")[1:] {
+		found++
+		name, _, _ := strings.Cut(rule, "\n")
+		anchor := strings.ToLower(name)
+		severity := regexp.MustCompile(`severity: (\w+)`).FindStringSubmatch(rule)[1]
+		for _, want := range []string{"\n### " + name + "\n", fmt.Sprintf("| [%s](#%s) | %s |", name, anchor, severity)} {
+			if !strings.Contains(page, want) {
+				t.Errorf("docs/runbook.md has no %q", want)
+			}
+		}
+		if !strings.Contains(rule, fmt.Sprintf("runbook_url: %q", start+anchor)) {
+			t.Errorf("%s has no runbook_url to %s", name, start+anchor)
+		}
+	}
+	if n := strings.Count(page, "\n### Weir"); n != found || found == 0 {
+		t.Errorf("docs/runbook.md has %d alerts, and there are %d", n, found)
+	}
+}
+
+// TestRunbookQueries: Prometheus understands the queries of the runbook.
+func TestRunbookQueries(t *testing.T) {
+	queries := regexp.MustCompile("(?s)```promql\n(.*?)```").FindAllStringSubmatch(read(t, runbook), -1)
+	if len(queries) == 0 {
+		t.Fatal("docs/runbook.md has no query")
+	}
+	rules := "groups:\n- name: runbook\n  rules:\n"
+	for i, m := range queries {
+		rules += fmt.Sprintf("  - {record: query, labels: {query: \"%d\"}, expr: %q}\n", i, m[1])
+	}
+	file := t.TempDir() + "/queries.yml"
+	must.Do(t, os.WriteFile(file, []byte(rules), 0o666))
+	promtool(t, "check", "rules", file)
+}
+
+// The metrics of rules, panels and the runbook exist.
 func TestMetricsExist(t *testing.T) {
 	docs := read(t, "../../../../../docs/metrics.md")
-	for _, file := range []string{"weir.rules.yml", "weir.rules.test.yml", "dashboard.json"} {
+	for _, file := range []string{"weir.rules.yml", "weir.rules.test.yml", "dashboard.json", runbook} {
 		names := regexp.MustCompile(`\bweir_\w+`).FindAllString(read(t, file), -1)
 		if len(names) == 0 {
 			t.Errorf("%s asks for no metric", file)
