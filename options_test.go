@@ -5,12 +5,15 @@ import (
 	"go/types"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // TestOptionsHaveOneStyle: an option of every package is a function on a struct that only its
 // package can name, so an option that does not fit does not compile. Its comment gives the
 // default, and a nil option changes nothing.
 func TestOptionsHaveOneStyle(t *testing.T) {
+	needs.AllModules(t)
 	all := map[string]types.Type{} // types of options by their full names
 	constructors := 0
 	for _, dir := range publicPackages() {

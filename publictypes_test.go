@@ -14,11 +14,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // TestNoInternalTypeIsPublic: users read and write every signature of a public package without
 // an internal one, which they cannot import, and go doc shows every field.
 func TestNoInternalTypeIsPublic(t *testing.T) {
+	needs.AllModules(t)
 	for _, dir := range publicPackages() {
 		for _, name := range internalTypes(loadPackage(t, dir)) {
 			t.Errorf("%s; use a type of a public package, or of none", name)

@@ -24,6 +24,7 @@ import (
 // an unknown name are found.
 func TestEveryMutantCompiles(t *testing.T) {
 	needs.Time(t)
+	needs.AllModules(t)
 	t.Parallel()
 	root, err := filepath.Abs("../../..")
 	if err != nil {

@@ -25,6 +25,9 @@ const (
 	Missing = "missing" // value: the sentence with the next step
 )
 
+// WholeTreeVariable is a variable of the environment that runtests sets to true, for AllModules.
+const WholeTreeVariable = "WEIR_TEST_WHOLE_TREE"
+
 // Time declares that the test takes more than a second.
 func Time(t testing.TB) {
 	t.Helper()
@@ -88,6 +91,14 @@ func Namespaces(t testing.TB) {
 		missing(t, fmt.Sprintf("user namespaces are missing (unshare: %v %s); allow them with `sysctl kernel.unprivileged_userns_clone=1` or run the test outside a container",
 			err, bytes.TrimSpace(out)))
 	}
+}
+
+// AllModules declares that the test loads or compiles the packages of every module of go.work. On a
+// new machine that takes minutes and downloads what no test of the module needs. So `go test ./...`
+// leaves the test out, and `make quick` and `make test` run it.
+func AllModules(t testing.TB) {
+	t.Helper()
+	Have(t, "the whole tree", os.Getenv(WholeTreeVariable) == "true", "run `make test`, or set "+WholeTreeVariable+"=true")
 }
 
 // Have declares a thing of the system for which the test has looked, with the next step

@@ -30,6 +30,8 @@ func TestDeclared(t *testing.T) {
 		t.Log("at", Redis(t))
 	case "thing":
 		Have(t, "an ocean", false, "run the test at the coast")
+	case "tree":
+		AllModules(t)
 	case "mount":
 		Tmpfs(t, "1m")
 	case "modules":
@@ -61,9 +63,10 @@ func TestMissingThingsAreNamed(t *testing.T) {
 	}{
 		{"no program", "no-such-program is not installed; run `make tools`"},
 		{"thing", "an ocean is missing; run the test at the coast"},
+		{"tree", "the whole tree is missing; run `make test`, or set WEIR_TEST_WHOLE_TREE=true"},
 		{"mount", "the right to mount a file system is missing (operation not permitted); run the test as root on Linux, in a container with CAP_SYS_ADMIN"},
 	} {
-		out := declared(t, c.need, nil)
+		out := declared(t, c.need, nil, WholeTreeVariable+"=")
 		if !strings.Contains(out, "=== ATTR  TestDeclared missing "+c.missing+"\n") || !strings.Contains(out, "--- SKIP: TestDeclared") {
 			t.Errorf("%s: it printed\n%s\nwant a skip with %q", c.need, out, c.missing)
 		}

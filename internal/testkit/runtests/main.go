@@ -227,7 +227,8 @@ func (s step) run(w io.Writer, r *results) error {
 	o.print("== ", s, "\n")
 	cmd := exec.Command(goCommand, slices.Concat([]string{"test", "-json", "-vet=off"}, s.flags, s.packages, s.args)...)
 	cmd.Stderr = os.Stderr
-	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // or each test binary sleeps a second at its end
+	cmd.Env = append(os.Environ(), "WEIR_TEST_WHOLE_TREE=true", // needs.WholeTreeVariable
+		"GORACE=atexit_sleep_ms=0") // or each test binary sleeps a second at its end
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
