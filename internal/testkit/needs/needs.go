@@ -73,7 +73,8 @@ func Tmpfs(t testing.TB, size string) (dir string) {
 	declare(t, "root")
 	dir = t.TempDir()
 	if err := mount(dir, size); err != nil {
-		missing(t, fmt.Sprintf("the right to mount a file system is missing (%v); run the test as root on Linux, in a container with CAP_SYS_ADMIN", err))
+		missing(t, fmt.Sprintf("the right to mount a file system is missing (%v); "+
+			"run the test as root on Linux, in a container with CAP_SYS_ADMIN", err))
 	}
 	t.Cleanup(func() {
 		if err := unmount(dir); err != nil {
@@ -88,7 +89,8 @@ func Namespaces(t testing.TB) {
 	t.Helper()
 	declare(t, "namespaces")
 	if out, err := exec.Command("unshare", "--map-root-user", "--mount", "true").CombinedOutput(); err != nil {
-		missing(t, fmt.Sprintf("user namespaces are missing (unshare: %v %s); allow them with `sysctl kernel.unprivileged_userns_clone=1` or run the test outside a container",
+		missing(t, fmt.Sprintf("user namespaces are missing (unshare: %v %s); allow them with "+
+			"`sysctl kernel.unprivileged_userns_clone=1` or run the test outside a container",
 			err, bytes.TrimSpace(out)))
 	}
 }
