@@ -24,7 +24,7 @@ export GOFLAGS := -trimpath $(filter-out -trimpath,$(GOFLAGS))
 RUNTESTS = GO=$(GO) $(GO) run ./internal/testkit/runtests
 
 .DEFAULT_GOAL := help
-.PHONY: help run build quick test check tools lint test-table fuzz vuln sbom pin-images attack conformance conformance-redis conformance-disk drift hammer test-faults kills images clients soak-clients mutants mutants-redis bench test-integrations soak advice
+.PHONY: help run build quick test check tools lint test-table fuzz vuln sbom pin-images attack conformance conformance-redis conformance-disk drift hammer waiters test-faults kills images clients soak-clients mutants mutants-redis bench test-integrations soak advice
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,10 @@ drift: ## Show that a token bucket is exact to the microsecond after GRANTS (1,0
 
 hammer: ## Audit HISTORIES (1,000) concurrent histories, and as many of holds, of the memory engine from outside.
 	$(GO) test -race -run '^TestMemoryConformance$$/^hammer$$' -count 1 -timeout 0 -v ./internal/memory -args -weirtest.hammers $(HISTORIES)
+
+waiters: ROUNDS = 1000
+waiters: ## Let 64 callers in four processes wait for turns on one Redis key, ROUNDS (1,000) times, and kill processes meanwhile.
+	$(GO) test -count 1 -timeout 0 -v ./cmd/weir/internal/faulttest -run '^TestWaiters$$' -args -faulttest.rounds $(ROUNDS)
 
 test-faults: ## Break Redis and its network with SEEDS (10) seeds for each fault, also a Cluster (15 minutes).
 	$(GO) test -race -count 1 -timeout 30m ./cmd/weir/internal/faulttest -args -faulttest.seeds $(SEEDS)

@@ -33,6 +33,13 @@ var seeds = flag.Int("faulttest.seeds", 0, "`number` of seeds for each fault, in
 var firstSeed = flag.Int("faulttest.first", 1, "the first seed")
 
 func TestMain(m *testing.M) {
+	if addr := os.Getenv(storeVariable); addr != "" { // a process of TestWaiters
+		if err := runWaiters(addr, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	flag.Parse()
 	flag.Set("test.parallel", "8") // they mostly wait
 	os.Exit(m.Run())
