@@ -4,10 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/markdown"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
@@ -35,15 +35,13 @@ func TestRunbookScripts(t *testing.T) {
 		"--token-file", filepath.Join(dir, "token"),
 		"--admin-token-file", filepath.Join(dir, "admin-token"))
 
-	page := string(must.Get(os.ReadFile("../../docs/runbook.md"))(t))
-	scripts := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(page, -1)
+	scripts := markdown.Texts(readPages(t)["docs/runbook.md"], "sh")
 	if len(scripts) < 10 {
 		t.Fatalf("docs/runbook.md has %d scripts", len(scripts))
 	}
 	here := strings.NewReplacer("/etc/weir", dir, "http://127.0.0.1:7072", "http://"+p.Admin, "/var/lib/weir/store", store)
-	head := here.Replace(scripts[0][1]) + "systemctl() { :; }\n"
-	for _, m := range scripts[1:] {
-		script := m[1]
+	head := here.Replace(scripts[0]) + "systemctl() { :; }\n"
+	for _, script := range scripts[1:] {
 		if strings.Contains(script, "systemctl stop weir") {
 			p.terminate(t)
 			p.ended(t)

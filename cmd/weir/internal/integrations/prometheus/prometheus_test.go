@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/markdown"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
@@ -66,13 +67,13 @@ func TestEveryAlertIsInTheRunbook(t *testing.T) {
 
 // TestRunbookQueries: Prometheus understands the queries of the runbook.
 func TestRunbookQueries(t *testing.T) {
-	queries := regexp.MustCompile("(?s)```promql\n(.*?)```").FindAllStringSubmatch(read(t, runbook), -1)
+	queries := markdown.Texts(read(t, runbook), "promql")
 	if len(queries) == 0 {
 		t.Fatal("docs/runbook.md has no query")
 	}
 	rules := "groups:\n- name: runbook\n  rules:\n"
-	for i, m := range queries {
-		rules += fmt.Sprintf("  - {record: query, labels: {query: \"%d\"}, expr: %q}\n", i, m[1])
+	for i, query := range queries {
+		rules += fmt.Sprintf("  - {record: query, labels: {query: \"%d\"}, expr: %q}\n", i, query)
 	}
 	file := t.TempDir() + "/queries.yml"
 	must.Do(t, os.WriteFile(file, []byte(rules), 0o666))
