@@ -22,9 +22,6 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// maxRecordFiles bounds the files of a trace. Each new file renames all of them.
-const maxRecordFiles = 1000
-
 // mergeDomains is a flag of weir serve and of weir validate.
 const mergeDomains = "envoy-merge-domains"
 
@@ -38,7 +35,7 @@ func (o *serveOptions) setDefaults() {
 	o.otlpRatio = 0.01
 	o.record.Sample = 10
 	o.record.FileBytes = 64 << 20
-	o.record.Files = 4
+	o.record.Files = 4 // --record-size bounds each
 	o.envoyHeaders = "none"
 
 	c := &o.config
@@ -156,12 +153,6 @@ func (o *serveOptions) table() (t settings) {
 		{name: "record", value: &textValue{to: &o.record.Path, check: isNoStream}},
 		{name: "record-sample", value: (*shareValue)(&o.record.Sample)},
 		{name: "record-size", value: (*sizeValue)(&o.record.FileBytes)},
-		{name: "record-files", value: &intValue{
-			to:    &o.record.Files,
-			least: 1,
-			most:  maxRecordFiles,
-			next:  "4 is the default",
-		}},
 		{name: "record-secret-file", value: secret(), variables: []string{"WEIR_RECORD_SECRET"}},
 		{name: "record-plain-keys", value: (*boolValue)(&o.record.Plain)},
 	})
