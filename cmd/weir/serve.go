@@ -222,35 +222,15 @@ func (o *serveOptions) configure(
 func (o *serveOptions) configureEnvoy() (err error) {
 	c := &o.config
 	if o.envoyHeaders == "response" || o.envoyHeaders == "both" {
-		c.EnvoyOptions.Response, err = envoyHeaderNames("LIMIT_")
+		c.EnvoyOptions.Response = &envoy.DefaultHeaders
 	}
-	if err == nil && (o.envoyHeaders == "request" || o.envoyHeaders == "both") {
-		c.EnvoyOptions.Request, err = envoyHeaderNames("LIMIT_REQUEST_")
+	if o.envoyHeaders == "request" || o.envoyHeaders == "both" {
+		c.EnvoyOptions.Request = &envoy.DefaultHeaders
 	}
-	if err == nil && o.envoyConfig != "" {
+	if o.envoyConfig != "" {
 		c.Envoy, err = envoyconf.Load(o.envoyConfig, o.envoyOptions)
 	}
 	return err
-}
-
-// envoyHeaderNames returns the names of the reference service, or those of its variables.
-func envoyHeaderNames(prefix string) (*envoy.Headers, error) {
-	h := envoy.DefaultHeaders
-	for name, to := range map[string]*string{
-		"LIMIT_HEADER":     &h.Limit,
-		"REMAINING_HEADER": &h.Remaining,
-		"RESET_HEADER":     &h.Reset,
-	} {
-		v := os.Getenv(prefix + name)
-		if v == "" {
-			continue
-		}
-		if err := isField(v); err != nil {
-			return nil, usage("", "$%s%s %w", prefix, name, err)
-		}
-		*to = v
-	}
-	return &h, nil
 }
 
 // loadPolicies reads the policies to serve. With an Envoy configuration and without

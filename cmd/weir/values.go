@@ -402,7 +402,7 @@ func isNoStream(text string) error {
 	return nil
 }
 
-// isField checks the name of a header field that an answer has or that holds an id.
+// isField checks the name of a header field that holds an id.
 func isField(text string) error {
 	if strings.EqualFold(text, "Host") {
 		return usage("X-Request-Id is one", "takes a field that differs between requests, not Host")
