@@ -41,11 +41,9 @@ func (f *clientFlags) addTo(cmd *cobra.Command, address, help string) {
 	cmd.Flags().StringVar(&f.url, "url", address, help)
 	cmd.Flags().StringVar(&f.ca, "ca", "", "a PEM `FILE` with the authority of weir's certificate, "+
 		"for https; default: those of the system")
-	cmd.MarkFlagFilename("ca", "pem", "crt")
 	if f.variable != "" {
 		cmd.Flags().StringVar(&f.tokenFile, "token-file", "",
 			"a `FILE` with the token that weir requires; or set $"+f.variable)
-		cmd.MarkFlagFilename("token-file")
 	}
 }
 

@@ -23,7 +23,6 @@ var demonstration []byte
 // policiesFlag adds --policies.
 func policiesFlag(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVarP(path, "policies", "p", "", settingHelp()["policies"])
-	cmd.MarkFlagFilename("policies", "yaml", "yml")
 }
 
 // loadPolicies reads a policy file. If path is "", it returns the built-in policies, without a

@@ -75,8 +75,6 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 	f.BoolVar(&o.wide, "wide-proxies", false,
 		"permit --trusted-proxies wider than /8, or /16 of IPv6")
 	group(cmd, "Access logs:")
-	cmd.RegisterFlagCompletionFunc("format",
-		cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // chosenLogFlags returns the given flags that select and read requests, for the next command.

@@ -24,7 +24,6 @@ func addReportFlags(cmd *cobra.Command, o *reportOptions) {
 		"write a page with charts and tables to `FILE.html`; it needs no network")
 	cmd.Flags().BoolVar(&o.maskKeys, "mask-keys", false,
 		"write key 1, key 2, … for the keys in the report")
-	cmd.MarkFlagFilename("report", "html")
 }
 
 // check reports a wrong path before the logs are read. inputs are the files that must not be

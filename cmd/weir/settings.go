@@ -294,9 +294,6 @@ func settingsCommand(
 	f.BoolVar(&all, allFlag, false, "show all flags, also the rarer ones")
 	group(cmd, "Configuration:")
 	table.addFlags(cmd)
-	for _, name := range []string{"config", "policies"} {
-		cmd.MarkFlagFilename(name, "yaml", "yml")
-	}
 	return cmd
 }
 

@@ -26,7 +26,6 @@ func snippetCommand() *cobra.Command {
 	names := strings.Join(integrations.Names(), "|")
 	cmd := newCommand("snippet "+names, "Print the configuration of a proxy that calls weir",
 		wantArgs(1, 1, names), o.run)
-	cmd.ValidArgs = integrations.Names()
 	f := cmd.Flags()
 	policiesFlag(cmd, &o.policies)
 	f.StringVar(&o.Policy, "policy", "search",

@@ -54,7 +54,6 @@ func suggestCommand() *cobra.Command {
 	flags.StringVar(&o.write, "write", "",
 		"write the suggested line to the new policy `FILE`, with shadow: true and a test")
 	flags.StringVar(&o.name, "policy", "suggested", "`NAME` of the policy that --write writes")
-	cmd.MarkFlagFilename("write", "yaml", "yml")
 	group(cmd, "Flags:")
 	addLogFlags(cmd, &o.log)
 	addReportFlags(cmd, &o.report)
