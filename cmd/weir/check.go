@@ -25,7 +25,7 @@ import (
 // checkOptions are the flags of weir check and weir peek.
 type checkOptions struct {
 	policies, store string
-	server          clientFlags // without a URL the command decides itself
+	server          clientFlags // the running weir; without a URL the command decides itself
 	id              string
 	n               int
 	op              engine.Op
@@ -259,7 +259,7 @@ type shownAnswer struct {
 	Plan     string `json:"plan"`
 	Override *struct {
 		Why   string    `json:"why"`
-		Until time.Time `json:"until"` // zero = it stays
+		Until time.Time `json:"until"` // zero = forever
 	} `json:"override"`
 	Warnings []string     `json:"warning_limits"`
 	Limits   []shownLimit `json:"limits"`

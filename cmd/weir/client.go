@@ -53,7 +53,7 @@ type apiClient struct {
 	address  string // for messages
 	base     string // the beginning of URLs, without a slash at the end
 	token    string // "" = none is sent
-	variable string // that may hold the token
+	variable string // the environment variable of the token, for messages
 }
 
 // newClient returns a client for the weir serve at --url, a URL or unix:/path.
@@ -161,7 +161,7 @@ func (f *clientFlags) readToken() (token string, err error) {
 // apiAnswer is an answer of any status.
 type apiAnswer struct {
 	status      int
-	text        string // status and its text
+	text        string // the status line, such as "404 Not Found"
 	contentType string
 	location    string
 	body        []byte

@@ -139,7 +139,7 @@ func (t settings) parse(name string, src []byte) (int, []*policy.Error) {
 	if err != nil {
 		f.fail(err.Offset, err.Next, "%s", err.Problem)
 	} else {
-		f.root(&document.Root)
+		f.readRoot(&document.Root)
 	}
 	return f.count, f.errors
 }
@@ -154,9 +154,9 @@ type settingsFile struct {
 	errors     []*policy.Error
 }
 
-// at returns the place of an offset. Of a line with a URL or an @, which may hold a password, or
+// placeOf returns the place of an offset. Of a line with a URL or an @, which may hold a password, or
 // with a token or secret, it keeps only the key.
-func (f *settingsFile) at(offset int) *policy.Error {
+func (f *settingsFile) placeOf(offset int) *policy.Error {
 	line, column, source := f.document.Position(offset)
 	isPrivate := slices.ContainsFunc([]string{"://", "@", "token", "secret"},
 		func(mark string) bool { return strings.Contains(source, mark) })
@@ -171,14 +171,14 @@ const maxErrors = 50
 
 func (f *settingsFile) fail(offset int, next, problem string, args ...any) {
 	if len(f.errors) < maxErrors {
-		e := f.at(offset)
+		e := f.placeOf(offset)
 		e.Problem, e.Next = fmt.Sprintf(problem, args...), next
 		f.errors = append(f.errors, e)
 	}
 }
 
-// root reads the whole file. Empty sections and an empty file set nothing.
-func (f *settingsFile) root(n *yamlnode.Node) {
+// readRoot reads the whole file. Empty sections and an empty file set nothing.
+func (f *settingsFile) readRoot(n *yamlnode.Node) {
 	if n.Kind != yamlnode.Map && !n.Null() {
 		f.fail(n.Offset, "write a section such as listeners: with its settings below",
 			"the file is a %s, not a map of sections", n.Type())
@@ -187,42 +187,42 @@ func (f *settingsFile) root(n *yamlnode.Node) {
 		settings := f.table.in(key.Text)
 		switch {
 		case len(settings) == 0 || key.Text == "":
-			f.setting(section{}, key, value)
+			f.readSetting(section{}, key, value)
 		case value.Kind != yamlnode.Map && !value.Null():
 			f.fail(value.Offset, "write its settings below it, one a line, indented",
 				"%s is a section, not a %s", key.Text, value.Type())
 		default:
 			for key, value := range value.Pairs() {
-				f.setting(settings[0].section, key, value)
+				f.readSetting(settings[0].section, key, value)
 			}
 		}
 	}
 }
 
-// setting reads a setting of a section.
-func (f *settingsFile) setting(in section, key, value *yamlnode.Node) {
+// readSetting reads a setting of a section.
+func (f *settingsFile) readSetting(in section, key, value *yamlnode.Node) {
 	s := f.table.setting(key.Text)
 	if s == nil || s.section.name != in.name {
-		f.unknown(in, s, key)
+		f.reportUnknown(in, s, key)
 		return
 	}
 	f.count++
 	if s.source == "" {
-		s.place = f.at(value.Offset)
+		s.place = f.placeOf(value.Offset)
 		s.source = fmt.Sprintf("%s:%d", s.place.File, s.place.Line)
 	} else {
 		s = f.overridden.setting(s.name)
 	}
 	if value.Kind != yamlnode.List || s.value.Type() != "names" {
-		f.read(s, value)
+		f.readValue(s, value)
 	}
 	for item := range value.Items() {
-		f.read(s, item)
+		f.readValue(s, item)
 	}
 }
 
-// read reads a value of a setting.
-func (f *settingsFile) read(s *setting, n *yamlnode.Node) {
+// readValue reads a value of a setting.
+func (f *settingsFile) readValue(s *setting, n *yamlnode.Node) {
 	switch {
 	case n.Null():
 		f.fail(n.Offset, "write one, or remove the key", "%s has no value", s.name)
@@ -238,9 +238,9 @@ func (f *settingsFile) read(s *setting, n *yamlnode.Node) {
 	}
 }
 
-// unknown reports a key that is not a setting of its section. elsewhere is the setting of that
+// reportUnknown reports a key that is not a setting of its section. elsewhere is the setting of that
 // name in another section, or nil.
-func (f *settingsFile) unknown(in section, elsewhere *setting, key *yamlnode.Node) {
+func (f *settingsFile) reportUnknown(in section, elsewhere *setting, key *yamlnode.Node) {
 	if elsewhere != nil {
 		f.fail(key.Offset, fmt.Sprintf("move it to %v", elsewhere.section),
 			"%s does not belong in %v", elsewhere.name, in)

@@ -147,7 +147,7 @@ func wrongValue(e *pflag.InvalidValueError) error {
 	flag := e.GetFlag()
 	wrong, ok := errors.AsType[*failure](e)
 	if !ok {
-		wrong, ok = errors.AsType[*failure](misread(flag.Value.Type(), e.GetValue()))
+		wrong, ok = errors.AsType[*failure](builtInFailure(flag.Value.Type(), e.GetValue()))
 	}
 	if !ok {
 		return usage("", "--%s: %w", flag.Name, e.Unwrap())
@@ -159,9 +159,9 @@ func wrongValue(e *pflag.InvalidValueError) error {
 	return usage(wrong.next, "%s %w", name, wrong)
 }
 
-// misread returns the failure for a text that one of pflag's own types rejects, nil for others.
+// builtInFailure returns the failure for a text that one of pflag's own types rejects, nil for others.
 // The errors of these types are those of package strconv.
-func misread(kind, text string) error {
+func builtInFailure(kind, text string) error {
 	switch kind {
 	case "bool":
 		return wrongBool(text)

@@ -155,8 +155,8 @@ func openLogs(
 
 // warnSameLog warns of a file that is given twice, also as its compressed copy.
 func warnSameLog(cmd *cobra.Command, files []string) {
-	first := map[string]string{} // by name without the ending of a compressed file
-	var infos []os.FileInfo      // of files
+	first := map[string]string{} // the first file by its name without .gz or .zst
+	var infos []os.FileInfo      // the files before this one
 	for _, name := range files {
 		plain := strings.TrimSuffix(strings.TrimSuffix(filepath.Clean(name), ".gz"), ".zst")
 		other, again := first[plain]

@@ -40,7 +40,7 @@ func (o *resetOptions) run(cmd *cobra.Command, args []string) error {
 				"a dimension cannot be called %q here", v.Name)
 		}
 		name := v.Name
-		if name == "limits" { // a word of the query
+		if name == "limits" { // the call has a parameter of that name
 			name = "key." + name
 		}
 		query.Set(name, v.Value)
@@ -56,7 +56,8 @@ func (o *resetOptions) run(cmd *cobra.Command, args []string) error {
 	path := "/v1/keys/" + url.PathEscape(policy) + "?" + query.Encode()
 	a, err := client.call(cmd.Context(), http.MethodDelete, path, nil, &done, adminElsewhere)
 	if err != nil {
-		if f, ok := errors.AsType[*failure](err); ok && strings.Contains(f.Error(), " to reset") { // names limits
+		f, ok := errors.AsType[*failure](err)
+		if ok && strings.Contains(f.Error(), " to reset") { // the problem lists the limits
 			f.next = "name one by --limit NAME"
 		}
 		return err

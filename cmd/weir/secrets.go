@@ -12,9 +12,9 @@ import (
 	"github.com/weirlimit/weir/internal/filewatch"
 )
 
-// authenticate reads the secrets and certificates of the listeners into the configuration, and
+// loadCredentials reads the secrets and certificates of the listeners into the configuration, and
 // returns their reloader.
-func (o *serveOptions) authenticate(table settings, log *slog.Logger) (*filewatch.Watcher, error) {
+func (o *serveOptions) loadCredentials(table settings, log *slog.Logger) (*filewatch.Watcher, error) {
 	warn := func(err error) { log.Warn("a secret is not protected", "why", err) }
 	c := &o.config
 	var paths []string

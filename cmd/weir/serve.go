@@ -29,7 +29,7 @@ import (
 
 // serveOptions are the settings of weir serve.
 type serveOptions struct {
-	config              server.Config // many settings are its fields
+	config              server.Config // settings that package server has
 	policies, storeName string
 
 	instances    int
@@ -122,7 +122,7 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	hangups := make(chan os.Signal, 1) // one that comes before the server runs waits
+	hangups := make(chan os.Signal, 1) // keeps a SIGHUP until the server runs
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer close(hangups)
 	defer signal.Stop(hangups)
@@ -140,7 +140,7 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	if config.Recorder != nil {
 		defer config.Recorder.Close()
 	}
-	var policies *filewatch.Watcher
+	var policies *filewatch.Watcher // set below, once the server that it reloads exists
 	if o.policies != "" {
 		config.Reread = func() error {
 			secrets.Again()
@@ -212,7 +212,7 @@ func (o *serveOptions) configure(
 ) (secrets *filewatch.Watcher, err error) {
 	c := &o.config
 	c.Hosts, _ = listen.ParseNames(o.hosts...) // namesValue has checked each
-	if secrets, err = o.authenticate(table, log); err != nil {
+	if secrets, err = o.loadCredentials(table, log); err != nil {
 		return nil, err
 	}
 	return secrets, o.configureEnvoy()
@@ -275,14 +275,14 @@ func (o *serveOptions) greet(s *server.Server, messages io.Writer) {
 		return
 	}
 	s.Banner(messages)
-	if command := o.curl(s.Addr()); command != "" {
+	if command := o.exampleCommand(s.Addr()); command != "" {
 		fmt.Fprintf(messages, "  try\n    %s\n", command)
 	}
 }
 
-// curl returns a shell command that makes a decision of the first policy, or "" if there is no
+// exampleCommand returns a shell command that makes a decision of the first policy, or "" if there is no
 // policy, or if callers need a secret, TLS or a unix socket.
-func (o *serveOptions) curl(address string) string {
+func (o *serveOptions) exampleCommand(address string) string {
 	c := &o.config
 	needsSecret := c.Auth.Gate != nil || c.Auth.Token != nil
 	needsMore := needsSecret || c.TLS != nil || strings.HasPrefix(address, "unix:")

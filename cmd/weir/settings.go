@@ -42,7 +42,7 @@ func (o *serveOptions) setDefaults() {
 	c.Listen = "127.0.0.1:7070"
 	c.SocketMode = 0o660
 	c.Limits = server.DefaultLimits
-	c.Limits.PerAddress = 0 // depends on other settings
+	c.Limits.PerAddress = 0 // the server then chooses a number, by other settings
 	c.TopKeys = topkeys.Shown
 	c.EnvoyOptions.Windows = envoy.Rolling
 	c.EnvoyOptions.Outage = fallback.Deny
@@ -54,7 +54,7 @@ func (o *serveOptions) table() (t settings) {
 	o.setDefaults()
 	c := &o.config
 	path := func(to *string) *textValue { return &textValue{to: to} }
-	secret := func() *textValue { return &textValue{to: new(string)} } // the table reads it
+	secret := func() *textValue { return &textValue{to: new(string)} } // read by setting.secret
 	address := func(to *string) *textValue { return &textValue{to: to, check: isAddress} }
 	count := func(to *int, least int) *intValue {
 		const next = "leave it out for the default"

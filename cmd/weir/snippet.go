@@ -62,7 +62,7 @@ func (o *snippetOptions) run(cmd *cobra.Command, args []string) error {
 	proxy := args[0]
 	o.Allow = o.whenDown == "allow"
 	if o.policies != "" {
-		if err := o.fit(cmd, proxy); err != nil {
+		if err := o.adoptPolicy(cmd, proxy); err != nil {
 			return err
 		}
 	} else if o.PlanHeader != "" {
@@ -89,9 +89,9 @@ func (o *snippetOptions) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// fit sets the policy and the dimension from --policies, or returns an error if a
+// adoptPolicy sets the policy and the dimension from --policies, or returns an error if a
 // snippet cannot send the keys of the policy: it sends one value.
-func (o *snippetOptions) fit(cmd *cobra.Command, proxy string) error {
+func (o *snippetOptions) adoptPolicy(cmd *cobra.Command, proxy string) error {
 	file, _, err := loadPolicies(o.policies, cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -128,12 +128,12 @@ func (o *snippetOptions) fit(cmd *cobra.Command, proxy string) error {
 			"policy %q counts by %q, and the source of its value is missing", p.Name, by[0])
 	}
 	o.Dimension, o.OfPolicy = by[0], true
-	return o.fitPlans(cmd, p)
+	return o.adoptPlans(cmd, p)
 }
 
-// fitPlans sets the name of the value that chooses a plan. Without a field for it all requests
+// adoptPlans sets the name of the value that chooses a plan. Without a field for it all requests
 // would have the numbers without a plan, so the user gets a warning.
-func (o *snippetOptions) fitPlans(cmd *cobra.Command, p *policy.Definition) error {
+func (o *snippetOptions) adoptPlans(cmd *cobra.Command, p *policy.Definition) error {
 	planBy := p.PlanBy
 	switch {
 	case o.PlanHeader != "" && planBy == "":

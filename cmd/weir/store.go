@@ -249,7 +249,7 @@ type checkedDirectory struct {
 	Files      int    `json:"files"`
 	Bytes      int64  `json:"bytes"`
 	End        string `json:"end"`            // the instant of the last change, UTC
-	Torn       string `json:"torn,omitempty"` // the end that the next start cuts
+	Torn       string `json:"torn,omitempty"` // the torn end of the log, which the next start cuts
 }
 
 func checkDirectory(cmd *cobra.Command, args []string) error {
@@ -333,7 +333,7 @@ type dumpedOperation struct {
 type dumpedReservation struct {
 	Units     int64  `json:"units"` // extensions included
 	ExpiresAt int64  `json:"expires_at_us"`
-	Settled   *int64 `json:"settled,omitempty"` // units
+	Settled   *int64 `json:"settled,omitempty"` // units that were used; missing while it is open
 }
 
 func dumpDirectory(cmd *cobra.Command, arg string, hashKeys bool) error {
@@ -347,7 +347,7 @@ func dumpDirectory(cmd *cobra.Command, arg string, hashKeys bool) error {
 		text = topkeys.Hash
 	}
 	err = weirdisk.Dump(dir, func(item *weirdisk.Item) error {
-		return printJSON(out, dumped(item, text))
+		return printJSON(out, lineOf(item, text))
 	})
 	if err != nil {
 		out.Flush()
@@ -356,8 +356,8 @@ func dumpDirectory(cmd *cobra.Command, arg string, hashKeys bool) error {
 	return out.Flush()
 }
 
-// dumped returns the line of an item. text changes the values of keys.
-func dumped(item *weirdisk.Item, text func(string) string) (line dumpedLine) {
+// lineOf returns the line of an item. text changes the values of keys.
+func lineOf(item *weirdisk.Item, text func(string) string) (line dumpedLine) {
 	line.Policy = item.Policy
 	line.Limit = item.Limit
 	if item.ID == "" {

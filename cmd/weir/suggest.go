@@ -250,7 +250,7 @@ func certaintyText(c suggest.Certainty) string {
 func sentencesOf(r *suggest.Result, s *suggest.Suggestion) (all []string) {
 	all = append(all, capital(s.Why)+".")
 	for _, a := range r.Advice {
-		if a.Rule != suggest.Swarm { // the headline has its sentence
+		if a.Rule != suggest.Swarm { // its sentence is in the headline
 			all = append(all, capital(a.Text)+".")
 		}
 	}
@@ -285,7 +285,7 @@ func writeWindow(b *strings.Builder, r *suggest.Result, w *suggest.Window) {
 	fmt.Fprintf(b, "\nIn its fullest %s, half of the keys have at most %s, 90 %% %d, 99 %% %d, "+
 		"and the largest %d.\n\n", answer.Span(w.Window), half, p.P90, p.P99, p.Max)
 	rows := [][]string{{"", "LIMIT", "DENIED", "SHARE", "KEYS", "SHARE"}}
-	for _, c := range nearby(w) {
+	for _, c := range nearbyCandidates(w) {
 		mark := ""
 		if c.Limit == w.Suggested.Limit {
 			mark = ">"
@@ -303,9 +303,9 @@ func writeWindow(b *strings.Builder, r *suggest.Result, w *suggest.Window) {
 // capital returns a sentence with a capital letter.
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// nearby returns the suggested limit with candidates below and above it, each at least a
+// nearbyCandidates returns the suggested limit with candidates below and above it, each at least a
 // quarter apart. Limits of --limit are all returned.
-func nearby(w *suggest.Window) (rows []suggest.Candidate) {
+func nearbyCandidates(w *suggest.Window) (rows []suggest.Candidate) {
 	isSuggested := func(c suggest.Candidate) bool { return c.Limit == w.Suggested.Limit }
 	if !slices.ContainsFunc(w.Candidates, isSuggested) {
 		return w.Candidates
@@ -528,7 +528,7 @@ func overridesOf(s *suggest.Suggestion, length, unit string) string {
 		var values []string
 		for _, p := range e.Key {
 			if !utf8.ValidString(p.Value) || strings.ContainsFunc(p.Value, unicode.IsControl) {
-				continue // such a value has no notation in the file
+				continue // YAML has no notation for such a value
 			}
 			values = append(values, p.Name+": "+strconv.Quote(p.Value))
 		}

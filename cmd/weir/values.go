@@ -282,7 +282,8 @@ func didYouMeanSize(text string) string {
 		unit = "GiB"
 		bytes = 1 << 30
 	}
-	if n, err := strconv.ParseInt(digits, 10, 16); err == nil && n > 0 { // a larger one is a number of bytes
+	// A number above 32,767 is probably one of bytes.
+	if n, err := strconv.ParseInt(digits, 10, 16); err == nil && n > 0 {
 		return fmt.Sprintf("did you mean %d%s?", n, unit)
 	}
 	if n, err := strconv.ParseFloat(digits, 64); err == nil && n > 0 && n < 1<<15 {
@@ -379,7 +380,7 @@ func repeatFlags(cmd *cobra.Command, names ...string) string {
 		if !slices.Contains(names, f.Name) {
 			return
 		}
-		if f.Value.Type() == "bool" { // its value is no argument of its own
+		if f.Value.Type() == "bool" { // a bool needs the =, because the flag alone is true
 			line += " --" + f.Name + "=" + f.Value.String()
 			return
 		}

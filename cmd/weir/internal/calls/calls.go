@@ -34,14 +34,14 @@ type Observer struct {
 	Recorder *recorder.Recorder // nil = calls are not recorded
 	Log      *observe.Log       // for warnings
 	Errors   *observe.Log       // for shadows that could not decide
-	Policies int                // their number, for the size of sketches
+	Policies int                // number of policies, which share the counters of denied keys
 }
 
 // Via is how a call came in: the Via of an enforce.Request.
 type Via struct {
 	observe.Protocol
 	Trace string // the W3C traceparent of the request; "" = none
-	Step  bool   // a request takes several steps, and the front notes its outcome (Rule.Note)
+	Step  bool   // the call is one of several of a request, whose outcome the front notes (Rule.Note)
 }
 
 // Rule counts, records and traces the calls of one policy. A nil Rule observes nothing.
@@ -71,7 +71,7 @@ type counts struct {
 // limitCounts are the counters of one limit.
 type limitCounts struct {
 	denials, warnings atomic.Int64
-	blocked           atomic.Int64 // denials that began a block, or by a running one
+	blocked           atomic.Int64 // denials that began a block, or met a running one
 }
 
 // Of returns the observer of a rule, nil if it has none.

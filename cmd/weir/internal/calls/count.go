@@ -21,7 +21,7 @@ import (
 func Count(
 	ctx context.Context, r *enforce.Rule, a *enforce.Request, ms int64,
 ) (n int64, limit *engine.Limit, err error) {
-	field := func(name string) string { // as callers of a protocol write it
+	field := func(name string) string { // in quotes for JSON, without for RESP
 		if a.Via.(*Via).Protocol == observe.HTTP {
 			return strconv.Quote(name)
 		}

@@ -46,8 +46,8 @@ func NoPolicy(err, kind error, next string) error {
 
 // Failure is the answer of the protocols to a call that got no decision.
 type Failure struct {
-	Status int    // the status of HTTP; Envoy's service has one code for 503 and one for all others
-	Code   string // the code of RESP, by which programs distinguish errors
+	Status int    // of HTTP; over gRPC 503 is Unavailable, all others InvalidArgument
+	Code   string // the first word of an error over RESP
 	Text   string
 }
 

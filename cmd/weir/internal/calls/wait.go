@@ -18,7 +18,7 @@ func MaxWait(p *enforce.Rule, ms int64, name string) (time.Duration, error) {
 	if ms == 0 {
 		return 0, nil
 	}
-	if reason := whyNoWait(p); reason != "" {
+	if reason := reasonNotToWait(p); reason != "" {
 		return 0, BadInput("%s: policy %s %s; leave it out", name, p.Name, reason)
 	}
 	most := min(cmp.Or(p.MaxWait, p.Compiled.LongestWindow), weir.MaxWindow)
@@ -32,8 +32,8 @@ func MaxWait(p *enforce.Rule, ms int64, name string) (time.Duration, error) {
 	return 0, BadInput("%s must be 0 to %d: %s", name, most.Milliseconds(), bound)
 }
 
-// whyNoWait returns the reason why no attempt of a policy can wait, or "".
-func whyNoWait(p *enforce.Rule) string {
+// reasonNotToWait returns the reason why no attempt of a policy can wait, or "".
+func reasonNotToWait(p *enforce.Rule) string {
 	isHold := func(l engine.Limit) bool { return answer.Holds(l.Kind) }
 	switch {
 	case p.Mode == weir.CountDenied:

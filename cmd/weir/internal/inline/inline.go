@@ -54,13 +54,13 @@ type Policies struct {
 
 	mu    sync.RWMutex // protects the following
 	byKey map[string]*entry
-	last  int64 // the number of the entry that was added last
+	last  int64 // number of the newest entry
 }
 
 // entry is a policy by its name and its limits as callers write them.
 type entry struct {
 	rule   *enforce.Rule
-	number int64        // a later entry has a greater one
+	number int64        // counts up with each entry
 	called atomic.Int64 // the last call, microseconds since 1970
 }
 
@@ -288,7 +288,7 @@ func policyError(err error) error {
 // defaultName returns the name of a policy without one: its limits in the letters of a name, or
 // their beginning and a hash. Other limits have another name, so their histories begin empty.
 func defaultName(limits []string) string {
-	const digits = 12 // of the hash
+	const digits = 12 // hexadecimal, of the hash
 	whole := strings.Join(limits, " and ")
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789._"
 	isBetween := func(c rune) bool { return !strings.ContainsRune(letters, c) }

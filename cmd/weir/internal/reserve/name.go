@@ -16,8 +16,8 @@ import (
 // limits as a third byte, and the limits at its end.
 type Name struct {
 	Policy string
-	ID     string        // 1 … weir.MaxIDBytes bytes; "" = it holds nothing
-	Plan   enforce.Pair  // the value that chose a plan, if it is no dimension; zero = none did
+	ID     string        // 1 … weir.MaxIDBytes bytes; "" = a shadow granted it, and it holds nothing
+	Plan   enforce.Pair  // plan-by and its value, unless that is a dimension; zero = no plan
 	Pairs  enforce.Pairs // the dimensions
 	Limits []string      // the lines of an inline policy, as sent; nil = a policy of the file
 }

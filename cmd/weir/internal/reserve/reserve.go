@@ -63,7 +63,7 @@ func longestHold(rules *engine.Compiled) (longest time.Duration) {
 type Reservation struct {
 	Policy    string
 	Name      string // settles and extends it
-	Units     int64  // that are granted
+	Units     int64  // granted units
 	Expires   time.Time
 	HeldUntil time.Time // zero without a concurrency limit
 }
@@ -86,7 +86,7 @@ func Opened(
 		name.Pairs = slices.Delete(slices.Clone(key), i, i+1)
 	}
 	if o.ReservedID == "" {
-		return nothing(p, &name, o, a.TTL)
+		return emptyReservation(p, &name, o, a.TTL)
 	}
 	name.ID = o.ReservedID
 	return describe(p, &name, o)
@@ -106,9 +106,9 @@ func describe(p *enforce.Rule, name *Name, o *enforce.Outcome) Reservation {
 	return x
 }
 
-// nothing returns the reservation of an attempt that a shadow would have denied. It has the times
+// emptyReservation returns the reservation of an attempt that a shadow would have denied. It has the times
 // that an enforced one would have.
-func nothing(p *enforce.Rule, name *Name, o *enforce.Outcome, ttl time.Duration) Reservation {
+func emptyReservation(p *enforce.Rule, name *Name, o *enforce.Outcome, ttl time.Duration) Reservation {
 	x := Reservation{Policy: p.Name, Name: name.String(), Expires: o.At.Add(ttl)}
 	for _, l := range p.Compiled.Limits {
 		until := o.At.Add(time.Duration(l.Window) * time.Microsecond)
@@ -182,7 +182,7 @@ func Extend(
 	}
 	if named.ID == "" {
 		o := enforce.Outcome{Decision: weir.Decision{Allowed: true, Granted: n, At: time.Now()}}
-		empty := nothing(p, &named, &o, p.Compiled.LongestWindow)
+		empty := emptyReservation(p, &named, &o, p.Compiled.LongestWindow)
 		return Extension{Reservation: empty, Request: a, Outcome: o}, nil
 	}
 	a.Op = engine.Extend

@@ -154,7 +154,7 @@ func (t *target) options(env func(string) string) (rueidis.ClientOption, error) 
 		}
 	}
 	if t.tls {
-		pool, err := t.authorities()
+		pool, err := t.loadAuthorities()
 		if err != nil {
 			return o, err
 		}
@@ -173,8 +173,8 @@ func (t *target) options(env func(string) string) (rueidis.ClientOption, error) 
 	return o, nil
 }
 
-// authorities returns those of the file of ca=; nil stands for the system's.
-func (t *target) authorities() (*x509.CertPool, error) {
+// loadAuthorities returns those of the file of ca=; nil stands for the system's.
+func (t *target) loadAuthorities() (*x509.CertPool, error) {
 	if t.ca == "" {
 		return nil, nil
 	}

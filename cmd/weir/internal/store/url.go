@@ -55,9 +55,9 @@ func (memory) open(o Options, _ func(error, []string)) (*Store, error) {
 	return &Store{Engine: m, Memory: m, Name: "memory", close: func() error { return nil }}, nil
 }
 
-// parameters reads the text after a question mark, and passes each parameter to set in
+// readParameters reads the text after a question mark, and passes each parameter to set in
 // alphabetical order.
-func parameters(text string, set func(name, value string) error) error {
+func readParameters(text string, set func(name, value string) error) error {
 	values, err := url.ParseQuery(text)
 	if err != nil {
 		return errors.New("the text after the ? is not name=value&…")
@@ -113,14 +113,14 @@ func parseFile(text string) (*directory, error) {
 		mode: "100ms",
 		sync: weirdisk.SyncEvery(100 * time.Millisecond),
 	}
-	if err := parameters(query, d.set); err != nil {
+	if err := readParameters(query, d.setParameter); err != nil {
 		return nil, fmt.Errorf("file:%s: %w", d.path, err)
 	}
 	return d, nil
 }
 
-// set sets a parameter.
-func (d *directory) set(name, value string) error {
+// setParameter sets a parameter.
+func (d *directory) setParameter(name, value string) error {
 	switch {
 	case name == "sync":
 		return d.setSync(value)
@@ -242,13 +242,13 @@ func parseURL(text string) (*target, error) {
 			"in user and password write %3F for a ?, in a parameter %40 for an @")
 	}
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
-		if err := t.credentials(rest[:i]); err != nil {
+		if err := t.readCredentials(rest[:i]); err != nil {
 			return nil, err
 		}
 		rest = rest[i+1:]
 	}
 	hosts, path, _ := strings.Cut(rest, "/")
-	return t, cmp.Or(t.hosts(hosts), t.path(path), parameters(query, t.set))
+	return t, cmp.Or(t.readHosts(hosts), t.readPath(path), readParameters(query, t.setParameter))
 }
 
 // nextName returns the name of the store that a text without a scheme means, or "". A text with an
@@ -275,8 +275,8 @@ func nextName(text string) string {
 	return ""
 }
 
-// credentials reads user[:password], both percent-encoded.
-func (t *target) credentials(text string) error {
+// readCredentials reads user[:password], both percent-encoded.
+func (t *target) readCredentials(text string) error {
 	user, password, _ := strings.Cut(text, ":")
 	var err1, err2 error
 	t.username, err1 = url.PathUnescape(user)
@@ -288,8 +288,8 @@ func (t *target) credentials(text string) error {
 	return nil
 }
 
-// hosts reads host[:port], or a list of them for Sentinels and a Cluster.
-func (t *target) hosts(text string) error {
+// readHosts reads host[:port], or a list of them for Sentinels and a Cluster.
+func (t *target) readHosts(text string) error {
 	port := "6379"
 	if t.kind == sentinel {
 		port = "26379"
@@ -328,8 +328,8 @@ func withPort(text, port string) (string, error) {
 	return net.JoinHostPort(host, given), nil
 }
 
-// path reads the part after the hosts: a database, or the master's name.
-func (t *target) path(text string) error {
+// readPath reads the part after the hosts: a database, or the master's name.
+func (t *target) readPath(text string) error {
 	switch {
 	case t.kind == sentinel && text == "":
 		return fmt.Errorf("%s:// needs the master's name: %s://host/mymaster", t.scheme, t.scheme)
@@ -338,13 +338,13 @@ func (t *target) path(text string) error {
 	case text != "" && t.kind == cluster:
 		return errors.New("a Cluster has no database but 0; leave out the / and the text after it")
 	case text != "":
-		return t.database(text)
+		return t.readDatabase(text)
 	}
 	return nil
 }
 
-// database reads the number of a database.
-func (t *target) database(text string) error {
+// readDatabase reads the number of a database.
+func (t *target) readDatabase(text string) error {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
 		return errors.New("the text after the last / is not a database; use a number, mostly 0")
@@ -353,8 +353,8 @@ func (t *target) database(text string) error {
 	return nil
 }
 
-// set sets a parameter.
-func (t *target) set(name, value string) error {
+// setParameter sets a parameter.
+func (t *target) setParameter(name, value string) error {
 	switch {
 	case name == "ca" && t.tls:
 		t.ca = value
@@ -367,7 +367,7 @@ func (t *target) set(name, value string) error {
 		}
 		t.prefix = value
 	case name == "db" && t.kind == sentinel:
-		return t.database(value)
+		return t.readDatabase(value)
 	default:
 		return fmt.Errorf("%s:// has no parameter of that name; "+
 			"there are prefix=, ca= (with TLS) and db= (with Sentinels)", t.scheme)

@@ -53,7 +53,7 @@ func (r *Reader) Read(b []byte, want, more string, member func(name []byte) erro
 
 // Object reads an object. It calls member for each member, which reads the value.
 func (r *Reader) Object(want string, member func(name []byte) error) error {
-	return r.enclosed('{', '}', want, func() error {
+	return r.readEnclosed('{', '}', want, func() error {
 		name, err := r.next()
 		if err != nil {
 			return err
@@ -64,11 +64,11 @@ func (r *Reader) Object(want string, member func(name []byte) error) error {
 
 // Array reads an array. It calls element before each element, which reads it.
 func (r *Reader) Array(want string, element func() error) error {
-	return r.enclosed('[', ']', want, element)
+	return r.readEnclosed('[', ']', want, element)
 }
 
-// enclosed reads an object or an array, from its first delimiter to the last. item reads a part.
-func (r *Reader) enclosed(first, last jsontext.Kind, want string, item func() error) error {
+// readEnclosed reads an object or an array, from its first delimiter to the last. item reads a part.
+func (r *Reader) readEnclosed(first, last jsontext.Kind, want string, item func() error) error {
 	err := r.expect(first, want)
 	if err == nil {
 		_, err = r.next()
@@ -129,13 +129,13 @@ func (r *Reader) next() ([]byte, error) {
 	switch r.dec.PeekKind() {
 	case '{', '}', '[', ']':
 		if _, err := r.dec.ReadToken(); err != nil {
-			return nil, r.located(err)
+			return nil, r.locate(err)
 		}
 		return nil, nil
 	}
 	v, err := r.dec.ReadValue()
 	if err != nil {
-		return nil, r.located(err)
+		return nil, r.locate(err)
 	}
 	r.last = int(r.dec.InputOffset()) - len(v) + 1
 	switch {
@@ -184,7 +184,7 @@ func (r *Reader) expect(kind jsontext.Kind, wants ...string) error {
 		return r.Fault(want + ", not " + name)
 	}
 	_, err := r.dec.ReadToken()
-	return r.Fault(want + ": " + r.located(err).Problem)
+	return r.Fault(want + ": " + r.locate(err).Problem)
 }
 
 // placeBehind returns the place of the token that follows the text that was read, and a delimiter.
@@ -193,8 +193,8 @@ func (r *Reader) placeBehind(read int64) int {
 	return len(r.b) - len(bytes.TrimLeft(rest, " \t\r\n,:")) + 1
 }
 
-// located translates an error of jsontext.
-func (r *Reader) located(err error) *Error {
+// locate translates an error of jsontext.
+func (r *Reader) locate(err error) *Error {
 	bad := new(jsontext.SyntacticError)
 	if !errors.As(err, &bad) || bad.Err == io.ErrUnexpectedEOF {
 		r.last = len(r.b) + 1
