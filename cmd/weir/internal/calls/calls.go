@@ -126,7 +126,8 @@ func (o *Observer) NewSketch(n int) *topkeys.Sketch {
 func (p *Rule) Observe(c enforce.Call) {
 	via := c.Request.Via.(*Via)
 	d := &c.Outcome.Decision
-	if isDecided(&c) && !via.Step && c.Index == 0 {
+	isFirst := !via.Step && c.Index == 0 // a batch has one duration
+	if isFirst && isDecided(&c) {
 		p.to.Metrics.Took[via.Protocol].Observe(c.Took.Seconds())
 	}
 	if c.Err == nil && d.StartAfter > 0 && !d.Replayed {
@@ -158,16 +159,21 @@ func (p *Rule) Observe(c enforce.Call) {
 	}
 	p.Note(note)
 	if isDecided(&c) && p.to.Tracer != nil {
-		p.to.Tracer.Span(via.Trace, observe.Span{
-			Protocol: via.Protocol,
-			Policy:   p.rule.Name,
-			Outcome:  note.Outcome,
-			Limit:    note.Limit,
-			Degraded: note.Degraded,
-			Began:    c.Began,
-			Took:     c.Took,
-		})
+		p.trace(&c, note)
 	}
+}
+
+// trace makes the span of a decision.
+func (p *Rule) trace(c *enforce.Call, note observe.Call) {
+	p.to.Tracer.Span(c.Request.Via.(*Via).Trace, observe.Span{
+		Protocol: note.Protocol,
+		Policy:   p.rule.Name,
+		Outcome:  note.Outcome,
+		Limit:    note.Limit,
+		Degraded: note.Degraded,
+		Began:    c.Began,
+		Took:     c.Took,
+	})
 }
 
 // isDecided reports whether a call asks for a decision: an attempt, a peek or a record.
