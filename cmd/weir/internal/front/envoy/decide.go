@@ -78,7 +78,8 @@ func fitting(items []*item) []*item {
 // back, or a shadowed one.
 func (c *call) quotaSpared() bool {
 	return slices.ContainsFunc(c.items, func(it item) bool {
-		return (it.kind == refunded || it.kind == shadowed) && it.limit != nil && it.limit.rule.Quota
+		neverOver := it.kind == refunded || it.kind == shadowed
+		return neverOver && it.limit != nil && it.limit.rule.Quota
 	})
 }
 
@@ -166,7 +167,8 @@ func (c *call) reserveEach(items []*item) {
 		}
 		it.reservation = rand.Text()
 		rules := it.rule.Limiter(&it.target, time.Time{}).Compiled()
-		asked[i].Reserve, asked[i].ID = true, it.reservation
+		asked[i].Reserve = true
+		asked[i].ID = it.reservation
 		asked[i].TTL = min(reserveTime, rules.LongestWindow)
 	}
 	enforce.DecideAll(background, asked)
@@ -182,7 +184,8 @@ func (c *call) decideTogether(items []*item) (bool, error) {
 	c.take(items, asked)
 	for i, it := range items {
 		if o := &asked[i].Outcome; !o.Allowed {
-			it.over, it.wait = o.Limit != "", ownWait(&asked[i])
+			it.over = o.Limit != ""
+			it.wait = ownWait(&asked[i])
 		}
 	}
 	return asked[0].Outcome.Allowed, nil
@@ -234,7 +237,12 @@ func (c *call) take(items []*item, asked []enforce.Item) {
 // limit with the least remaining.
 func (it *item) take(c *call, a *enforce.Item) {
 	d := &a.Outcome.Decision
-	it.result = result{over: !d.Allowed, remaining: d.Remaining, wait: d.RetryAfter, reset: d.ResetAfter}
+	it.result = result{
+		over:      !d.Allowed,
+		remaining: d.Remaining,
+		wait:      d.RetryAfter,
+		reset:     d.ResetAfter,
+	}
 	show := 0
 	for i := range a.States {
 		st := &a.States[i]
@@ -243,9 +251,11 @@ func (it *item) take(c *call, a *enforce.Item) {
 		}
 	}
 	if a.States != nil && a.States[show].Name != "" {
-		it.remaining, it.reset = a.States[show].Remaining, a.States[show].ResetAfter
+		it.remaining = a.States[show].Remaining
+		it.reset = a.States[show].ResetAfter
 	}
-	switch variation := a.Outcome.Limiter.Compiled(); {
+	variation := a.Outcome.Limiter.Compiled() // the numbers of the plan or override that applied
+	switch {
 	case it.limit != nil:
 		it.shown = it.limit.shown
 	case variation == c.domain.policy.Compiled:
@@ -270,7 +280,10 @@ func (s *Service) refundItems(c *call) {
 	if len(items) == 0 {
 		return
 	}
-	failed := s.refund(slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.n == 0 || it.rule.Reported }))
+	charged := slices.DeleteFunc(slices.Clone(items), func(it *item) bool {
+		return it.n == 0 || it.rule.Reported
+	})
+	failed := s.refund(charged)
 	c.decideEach(items, engine.Peek)
 	for _, it := range items {
 		it.over = false
@@ -321,27 +334,46 @@ func (s *Service) cancel(reserved []*item) (kept int64) {
 	}
 	s.options.Engine.Do(ctx, calls)
 	for i, it := range reserved {
-		switch r, err := &calls[i].Result, calls[i].Err; {
+		r := &calls[i].Result
+		err := calls[i].Err
+		switch {
 		case errors.Is(err, engine.ErrExpired): // it was never granted
 		case err != nil:
 			kept += it.n
 			s.outages.NoDecision(err)
 		case it.rule.Handle != nil:
-			o := enforce.Outcome{Decision: weir.Decision{Granted: r.Granted, At: r.At}}
-			request := enforce.Request{Target: it.target, Op: engine.Settle, ID: it.reservation, Via: step}
-			it.rule.Handle.Observe(enforce.Call{Item: enforce.Item{Outcome: o, Request: request}})
+			request := enforce.Request{
+				Target: it.target,
+				Op:     engine.Settle,
+				ID:     it.reservation,
+				Via:    step,
+			}
+			it.observe(request, weir.Decision{Granted: r.Granted, At: r.At})
 		}
-		it.charged, it.reservation = false, ""
+		it.charged = false
+		it.reservation = ""
 	}
 	return kept
+}
+
+// observe reports a step of the item that enforce did not make. Its rule has a handle.
+func (it *item) observe(r enforce.Request, d weir.Decision) {
+	made := enforce.Item{Request: r, Outcome: enforce.Outcome{Decision: d}}
+	it.rule.Handle.Observe(enforce.Call{Item: made})
 }
 
 // refund gives back the oldest hits of items. It returns the last error.
 func (s *Service) refund(items []*item) (err error) {
 	calls := make([]engine.Call, len(items))
 	for i, it := range items {
-		calls[i] = engine.Call{Rules: it.rule.Limiter(&it.target, time.Time{}).Compiled(), Key: it.target.Key,
-			Op: engine.Refund, N: it.n, From: engine.Oldest, Outage: it.rule.WhenStoreIsDown}
+		calls[i] = engine.Call{
+			Rules:  it.rule.Limiter(&it.target, time.Time{}).Compiled(),
+			Key:    it.target.Key,
+			Op:     engine.Refund,
+			N:      it.n,
+			From:   engine.Oldest,
+			Outage: it.rule.WhenStoreIsDown,
+		}
 	}
 	s.options.Engine.Do(background, calls)
 	for i, it := range items {
@@ -352,8 +384,14 @@ func (s *Service) refund(items []*item) (err error) {
 		if calls[i].Err != nil {
 			err = calls[i].Err
 		} else if took > 0 && it.rule.Handle != nil {
-			it.rule.Handle.Observe(enforce.Call{Item: enforce.Item{Outcome: enforce.Outcome{Decision: weir.Decision{Allowed: true, Granted: took}},
-				Request: enforce.Request{Target: it.target, Op: engine.Refund, From: time.UnixMicro(engine.Oldest), N: it.n, Via: step}}})
+			request := enforce.Request{
+				Target: it.target,
+				Op:     engine.Refund,
+				From:   time.UnixMicro(engine.Oldest),
+				N:      it.n,
+				Via:    step,
+			}
+			it.observe(request, weir.Decision{Allowed: true, Granted: took})
 		}
 	}
 	return err

@@ -107,7 +107,8 @@ func (ds domains) addPolicy(p *enforce.Rule, e engine.Engine) error {
 	name := p.Name
 	for _, d := range ds {
 		if d.rules != nil && (d.name == name || d.histories == name) {
-			return fmt.Errorf("envoy: policy %q: the name is taken by a domain of the Envoy configuration; "+
+			return fmt.Errorf("envoy: policy %q: "+
+				"the name is taken by a domain of the Envoy configuration; "+
 				"rename one of them", name)
 		}
 	}
@@ -165,11 +166,15 @@ func toShownLimit(limit *engine.Limit) *shownLimit {
 // pass after an error. The first one is logged.
 func (s *Service) target(d *domain, entries []envoyconf.Entry) (enforce.Target, error) {
 	if len(d.policy.Dimensions()) == 0 {
-		entries = slices.DeleteFunc(slices.Clone(entries), func(e envoyconf.Entry) bool { return e.Name != d.policy.PlanBy })
+		entries = slices.DeleteFunc(slices.Clone(entries), func(e envoyconf.Entry) bool {
+			return e.Name != d.policy.PlanBy
+		})
 	}
 	for i, e := range entries {
-		if slices.ContainsFunc(entries[:i], func(v envoyconf.Entry) bool { return v.Name == e.Name }) {
-			return enforce.Target{}, fmt.Errorf("entries: %w", calls.BadInput("the key %q is given twice; give it once", e.Name))
+		isSame := func(v envoyconf.Entry) bool { return v.Name == e.Name }
+		if slices.ContainsFunc(entries[:i], isSame) {
+			return enforce.Target{}, fmt.Errorf("entries: %w",
+				calls.BadInput("the key %q is given twice; give it once", e.Name))
 		}
 		if e.Value == "" {
 			entries[i].Value = emptyMark
@@ -178,7 +183,8 @@ func (s *Service) target(d *domain, entries []envoyconf.Entry) (enforce.Target, 
 	t, err := d.policy.Target(entries)
 	if wrong, ok := errors.AsType[enforce.AddressError](err); ok {
 		d.warned.Do(func() {
-			const message = "envoy: a value counts as it is written; let the proxy send its remote_address"
+			const message = "envoy: a value counts as it is written; " +
+				"let the proxy send its remote_address"
 			s.options.Log.Warn(message, "reason", wrong.Problem)
 		})
 		t, err = d.policy.TargetAsWritten(entries)
@@ -196,8 +202,7 @@ type limit struct {
 	shown    *shownLimit
 	salt     string // prefix of each key; of an override, its period and a hash of its keys
 	tally    *Hits
-	// the keys that are denied most; nil if none are kept, and for an override
-	top *topkeys.Sketch
+	top      *topkeys.Sketch // the most denied keys; nil if none are kept, and for an override
 }
 
 // newLimit compiles a rule of the domain.
@@ -216,7 +221,11 @@ func (s *Service) newLimit(d *domain, r *envoyconf.Rule, salt string) (*limit, e
 		w.By = []string{w.Name}
 	}
 	var err error
-	l.enforced, err = enforce.NewRule(&policy.Definition{Name: d.histories, Limits: []weir.Limit{w}, WhenStoreIsDown: s.options.Outage}, s.options.Engine)
+	l.enforced, err = enforce.NewRule(&policy.Definition{
+		Name:            d.histories,
+		Limits:          []weir.Limit{w},
+		WhenStoreIsDown: s.options.Outage,
+	}, s.options.Engine)
 	return l, err
 }
 
@@ -297,7 +306,8 @@ func checkOverride(o *common.RateLimitDescriptor_RateLimitOverride) error {
 	}
 	unit := envoyconf.Unit(o.Unit)
 	if o.Unit <= 0 || int32(o.Unit) > int32(envoyconf.Year) {
-		return calls.BadInput("limit.unit: %d is not a unit; use SECOND, MINUTE, HOUR, DAY, MONTH or YEAR", o.Unit)
+		return calls.BadInput("limit.unit: %d is not a unit; "+
+			"use SECOND, MINUTE, HOUR, DAY, MONTH or YEAR", o.Unit)
 	}
 	n := uint32(1)
 	if o.UnitMultiplier != nil {
@@ -344,7 +354,12 @@ func appendKeys(b []byte, entries []envoyconf.Entry) []byte {
 
 // newOverride compiles a valid override.
 func (s *Service) newOverride(d *domain, o *common.RateLimitDescriptor_RateLimitOverride, entries []envoyconf.Entry) (*limit, error) {
-	r := &envoyconf.Rule{Path: "override", Requests: o.RequestsPerUnit, Unit: envoyconf.Unit(o.Unit), Multiplier: o.UnitMultiplier.GetValue()}
+	r := &envoyconf.Rule{
+		Path:       "override",
+		Requests:   o.RequestsPerUnit,
+		Unit:       envoyconf.Unit(o.Unit),
+		Multiplier: o.UnitMultiplier.GetValue(),
+	}
 	r.Window, _ = envoyconf.Period(r.Unit, max(r.Multiplier, 1))
 	for i := range entries {
 		r.Varying = append(r.Varying, i)
@@ -356,8 +371,10 @@ func (s *Service) newOverride(d *domain, o *common.RateLimitDescriptor_RateLimit
 		period = 0 // months of the calendar are no period of 30 days
 	}
 	sum := sha256.Sum256(appendKeys(nil, entries))
-	r.History = envoyconf.HistoryName(fmt.Sprintf("override %d %d", bits.Len64(period), sum[0]%overrideNames), nil, nil)
-	l, err := s.newLimit(d, r, string(append(binary.AppendUvarint(nil, period), sum[:16]...)))
+	kind := fmt.Sprintf("override %d %d", bits.Len64(period), sum[0]%overrideNames)
+	r.History = envoyconf.HistoryName(kind, nil, nil)
+	salt := append(binary.AppendUvarint(nil, period), sum[:16]...)
+	l, err := s.newLimit(d, r, string(salt))
 	if err == nil && d.overridden != nil {
 		l.tally = d.overridden // one tally: requests could choose any number of overrides
 	}

@@ -68,7 +68,8 @@ func NewListener(s *Service, config *tls.Config, access *Access) *Listener {
 	}
 	keep := keepalive.ServerParameters{MaxConnectionIdle: idleTime}
 	if age := s.options.MaxConnectionAge; age > 0 {
-		keep.MaxConnectionAge, keep.MaxConnectionAgeGrace = age, ageGrace
+		keep.MaxConnectionAge = age
+		keep.MaxConnectionAgeGrace = ageGrace
 	}
 	l.server = grpc.NewServer(
 		grpc.Creds(secure),
@@ -84,7 +85,10 @@ func NewListener(s *Service, config *tls.Config, access *Access) *Listener {
 		// A pool of goroutines avoids the growth of a new stack for each request.
 		grpc.NumStreamWorkers(uint32(4*runtime.GOMAXPROCS(0))),
 		// By default gRPC closes the connections of proxies that ping while idle.
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime:             5 * time.Second,
+			PermitWithoutStream: true,
+		}),
 		grpc.KeepaliveParams(keep))
 	l.server.RegisterService(&serviceDesc, l)
 	grpc_health_v1.RegisterHealthServer(l.server, l.health)
@@ -134,17 +138,23 @@ func (a *Access) authorized(p *peer.Peer, authorization []string) bool {
 	if !a.Private() {
 		return true
 	}
-	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && a.TLS != nil && a.TLS.Verified(listen.ConnFrom(p.Addr), &info.State) {
+	info, isTLS := p.AuthInfo.(credentials.TLSInfo)
+	if isTLS && a.TLS != nil && a.TLS.Verified(listen.ConnFrom(p.Addr), &info.State) {
 		return true
 	}
-	return slices.ContainsFunc(authorization, func(field string) bool { return a.Token.Matches(listen.Bearer(field)) })
+	return slices.ContainsFunc(authorization, func(field string) bool {
+		return a.Token.Matches(listen.Bearer(field))
+	})
 }
 
 var (
 	errUnauthenticated = status.Error(codes.Unauthenticated,
-		"authentication required: the bearer token is missing or wrong; send the metadata authorization: Bearer TOKEN, with the token of weir")
-	errNoSlot = status.Error(codes.ResourceExhausted, "too many open connections; try again in a second")
-	errBusy   = status.Error(codes.ResourceExhausted, "too many requests in flight; try again in a second")
+		"authentication required: the bearer token is missing or wrong; "+
+			"send the metadata authorization: Bearer TOKEN, with the token of weir")
+	errNoSlot = status.Error(codes.ResourceExhausted,
+		"too many open connections; try again in a second")
+	errBusy = status.Error(codes.ResourceExhausted,
+		"too many requests in flight; try again in a second")
 )
 
 // healthPrefix begins the methods that need no authorization.
@@ -164,13 +174,16 @@ func (l *Listener) admit(ctx context.Context, call *tap.Info) (context.Context, 
 	}
 	switch {
 	case len(call.Header) > maxFields:
-		return reject(ctx, status.Errorf(codes.ResourceExhausted, "the call has %d header fields of different names; send at most %d", len(call.Header), maxFields))
+		return reject(ctx, status.Errorf(codes.ResourceExhausted,
+			"the call has %d header fields of different names; send at most %d",
+			len(call.Header), maxFields))
 	case authorized:
 		return ctx, nil
 	}
 	if strings.HasPrefix(call.FullMethodName, healthPrefix) {
 		if !listen.ConnFrom(p.Addr).Spend(callCost) {
-			return reject(ctx, status.Error(codes.ResourceExhausted, "too many calls without a token or certificate on this connection"))
+			return reject(ctx, status.Error(codes.ResourceExhausted,
+				"too many calls without a token or certificate on this connection"))
 		}
 		return context.WithValue(ctx, stranger{}, p.Addr), nil
 	}

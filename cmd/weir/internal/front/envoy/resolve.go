@@ -91,7 +91,8 @@ func (s *Service) resolve(c *call) error {
 		return calls.BadInput("descriptors: rate limit descriptor list must not be empty")
 	}
 	if n := len(r.Descriptors); n > maxDescriptors {
-		return calls.BadInput("descriptors: %d of them; a request has at most %d", n, maxDescriptors)
+		return calls.BadInput("descriptors: %d of them; a request has at most %d", n,
+			maxDescriptors)
 	}
 	c.domain = (*s.domains.Load())[r.Domain]
 	if c.domain == nil {
@@ -127,7 +128,8 @@ func (s *Service) resolveItem(c *call, it *item, d *common.RateLimitDescriptor) 
 	it.n = int64(max(c.request.HitsAddend, 1))
 	if hits := d.HitsAddend; hits != nil {
 		if hits.Value > uint64(weir.MaxUnits) {
-			return calls.BadInput("hits_addend: %d is above the largest, %d", hits.Value, weir.MaxUnits)
+			return calls.BadInput("hits_addend: %d is above the largest, %d", hits.Value,
+				weir.MaxUnits)
 		}
 		it.n = int64(hits.Value)
 	}

@@ -70,9 +70,8 @@ func (s *Service) Load(config *envoyconf.Config, policies []*enforce.Rule) error
 	return err
 }
 
-// answer answers one request. The error is a gRPC
-// status: InvalidArgument for bad input, of which nothing was charged, and Unavailable if
-// the store did not answer.
+// answer answers one request. The error is a gRPC status: InvalidArgument for bad input, of which
+// nothing was charged, and Unavailable if the store did not answer.
 func (s *Service) answer(ctx context.Context, r *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
 	c := s.pool.Get().(*call)
 	defer s.pool.Put(c)
@@ -133,6 +132,7 @@ type Options struct {
 	Log *slog.Logger
 
 	Tracer observe.Tracer // receives a span for every request; default: none, at no cost
+
 	// Top returns a new sketch, one of so many, for the keys that a rule denies; nil = none
 	// are kept.
 	Top func(sketches int) *topkeys.Sketch

@@ -70,7 +70,9 @@ func (c *call) notePolicy(it *item) {
 	case it.n == 0:
 		o.Outcome = observe.Peeked
 	case it.over:
-		o.Outcome, o.Limit, o.Key = observe.Denied, it.shown.GetName(), it.target.Key
+		o.Outcome = observe.Denied
+		o.Limit = it.shown.GetName()
+		o.Key = it.target.Key
 	case c.over:
 		return
 	}
@@ -121,9 +123,11 @@ type Counts struct {
 	OK, Over  atomic.Int64
 	Failed    atomic.Int64 // no decision could be made
 	BadInputs atomic.Int64
-	// for a domain that is neither configured nor a policy; they are answered OK
+	Kept      atomic.Int64 // hits of denied or failed requests that stay charged
+
+	// UnknownDomains counts requests for a domain that is neither configured nor a policy. They
+	// are answered OK.
 	UnknownDomains atomic.Int64
-	Kept           atomic.Int64 // hits of denied or failed requests that stay charged
 }
 
 // Overridden stands for the rule of requests with limits of their own. No rule has that
@@ -135,7 +139,9 @@ const Overridden = "(override)"
 func (s *Service) EachRule(yield func(domain, rule string, h *Hits)) {
 	// Names are any text, and terminals act on control characters.
 	printable := func(name string) string { return string(answer.Printable([]byte(name))) }
-	each := func(domain, path string, h *Hits) { yield(printable(domain), printable(ruleIn(domain, path)), h) }
+	each := func(domain, path string, h *Hits) {
+		yield(printable(domain), printable(ruleIn(domain, path)), h)
+	}
 	for name, d := range *s.domains.Load() {
 		if d.overridden != nil {
 			each(name, Overridden, d.overridden)

@@ -38,26 +38,37 @@ func newShownLimit(name string, requests uint32, unit envoyconf.Unit, multiplier
 // fields, and in the metadata whether a fallback decided.
 func (s *Service) write(c *call) *pb.RateLimitResponse {
 	c.count()
-	a := &pb.RateLimitResponse{OverallCode: pb.RateLimitResponse_OK, Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(c.items))}
-	counter := &s.Counts.OK
-	if c.over {
-		a.OverallCode, counter = pb.RateLimitResponse_OVER_LIMIT, &s.Counts.Over
+	a := &pb.RateLimitResponse{
+		OverallCode: pb.RateLimitResponse_OK,
+		Statuses:    make([]*pb.RateLimitResponse_DescriptorStatus, len(c.items)),
 	}
-	counter.Add(1)
+	if c.over {
+		a.OverallCode = pb.RateLimitResponse_OVER_LIMIT
+		s.Counts.Over.Add(1)
+	} else {
+		s.Counts.OK.Add(1)
+	}
 	for i := range c.items {
 		it := &c.items[i]
-		st := &pb.RateLimitResponse_DescriptorStatus{Code: pb.RateLimitResponse_OK, LimitRemaining: it.limitRemaining()}
+		st := &pb.RateLimitResponse_DescriptorStatus{
+			Code:           pb.RateLimitResponse_OK,
+			LimitRemaining: it.limitRemaining(),
+		}
 		if it.over && it.kind != shadowed {
 			st.Code = pb.RateLimitResponse_OVER_LIMIT
 		}
 		if it.limited() {
-			st.CurrentLimit, st.DurationUntilReset = it.shown, durationpb.New(it.untilReset())
+			st.CurrentLimit = it.shown
+			st.DurationUntilReset = durationpb.New(it.untilReset())
 		}
 		a.Statuses[i] = st
 	}
-	a.ResponseHeadersToAdd, a.RequestHeadersToAdd = c.fields(s.options.Response), c.fields(s.options.Request)
+	a.ResponseHeadersToAdd = c.fields(s.options.Response)
+	a.RequestHeadersToAdd = c.fields(s.options.Request)
 	if c.degraded {
-		a.DynamicMetadata = &structpb.Struct{Fields: map[string]*structpb.Value{"degraded": structpb.NewBoolValue(true)}}
+		a.DynamicMetadata = &structpb.Struct{Fields: map[string]*structpb.Value{
+			"degraded": structpb.NewBoolValue(true),
+		}}
 	}
 	return a
 }
@@ -86,14 +97,19 @@ func (it *item) untilReset() time.Duration {
 	case it.wait != weir.Never:
 		return it.wait
 	}
-	return envoyconf.Length(it.shown.GetUnit()) * time.Duration(max(it.shown.GetUnitMultiplier().GetValue(), 1))
+	units := max(it.shown.GetUnitMultiplier().GetValue(), 1)
+	return envoyconf.Length(it.shown.GetUnit()) * time.Duration(units)
 }
 
 // Headers are the names of header fields.
 type Headers struct{ Limit, Remaining, Reset string }
 
 // DefaultHeaders are the names in the reference.
-var DefaultHeaders = Headers{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}
+var DefaultHeaders = Headers{
+	Limit:     "RateLimit-Limit",
+	Remaining: "RateLimit-Remaining",
+	Reset:     "RateLimit-Reset",
+}
 
 // warningHeader names the limits with a warning on this request.
 const warningHeader = "Weir-Warning"
@@ -112,7 +128,10 @@ func (c *call) fields(h *Headers) []*core.HeaderValue {
 		{Key: h.Reset, Value: strconv.FormatInt(answer.Seconds(it.untilReset()), 10)},
 	}
 	if c.warnings != nil {
-		all = append(all, &core.HeaderValue{Key: warningHeader, Value: strings.Join(c.warnings, ", ")})
+		all = append(all, &core.HeaderValue{
+			Key:   warningHeader,
+			Value: strings.Join(c.warnings, ", "),
+		})
 	}
 	return all
 }
@@ -125,7 +144,8 @@ func (c *call) nearest() (nearest *item) {
 		it := &c.items[i]
 		switch {
 		case it.kind == enforced && it.over:
-			nearest, denied = it, true
+			nearest = it
+			denied = true
 		case denied || !it.limited():
 		case nearest == nil || it.limitRemaining() < nearest.limitRemaining():
 			nearest = it
@@ -138,7 +158,8 @@ func (c *call) nearest() (nearest *item) {
 // as a failure of the service and pass or deny the request by their own configuration;
 // they always pass an answer with the code UNKNOWN.
 func (s *Service) toStatus(err error) error {
-	f, code := calls.Fail(err, &s.Counts.BadInputs, &s.outages), codes.InvalidArgument
+	f := calls.Fail(err, &s.Counts.BadInputs, &s.outages)
+	code := codes.InvalidArgument
 	if f.Status == http.StatusServiceUnavailable {
 		s.Counts.Failed.Add(1)
 		code = codes.Unavailable

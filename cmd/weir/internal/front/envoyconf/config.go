@@ -184,7 +184,11 @@ func list(path string) (*listing, error) {
 		switch {
 		case err != nil:
 			problem := fmt.Sprintf("the directory cannot be read: %v", err)
-			return &policy.Error{File: filepath.Clean(name), Problem: problem, Next: "check the permissions"}
+			return &policy.Error{
+				File:    filepath.Clean(name),
+				Problem: problem,
+				Next:    "check the permissions",
+			}
 		case name == root:
 			return nil
 		case !e.IsDir():
@@ -199,7 +203,11 @@ func list(path string) (*listing, error) {
 		if len(l.skipped) > 0 {
 			next += ": " + l.skipped[0]
 		}
-		err = &policy.Error{File: path, Problem: "there is no *.yaml or *.yml file in the directory", Next: next}
+		err = &policy.Error{
+			File:    path,
+			Problem: "there is no *.yaml or *.yml file in the directory",
+			Next:    next,
+		}
 	}
 	slices.Sort(l.names)
 	return l, err
@@ -220,7 +228,11 @@ func (l *listing) add(path string) error {
 		l.names = append(l.names, path)
 	}
 	if len(l.names) > MaxFiles {
-		return &policy.Error{File: filepath.Dir(path), Problem: fmt.Sprintf("more than %d files", MaxFiles), Next: "name another directory"}
+		return &policy.Error{
+			File:    filepath.Dir(path),
+			Problem: fmt.Sprintf("more than %d files", MaxFiles),
+			Next:    "name another directory",
+		}
 	}
 	return nil
 }
@@ -228,6 +240,7 @@ func (l *listing) add(path string) error {
 // skip adds a warning, unless there are so many that Config.warn leaves the rest out.
 func (l *listing) skip(path, reason string) {
 	if len(l.skipped) <= maxWarnings {
-		l.skipped = append(l.skipped, fmt.Sprintf("%s is not read, because its name %s", path, reason))
+		l.skipped = append(l.skipped,
+			fmt.Sprintf("%s is not read, because its name %s", path, reason))
 	}
 }

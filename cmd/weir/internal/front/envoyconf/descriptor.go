@@ -41,9 +41,13 @@ func (c *Config) add(name string, src []byte) (err error) {
 // Words of each mapping. A word of another mapping has no effect and causes a warning.
 var (
 	rootWords       = []string{"domain", "descriptors"}
-	descriptorWords = []string{"key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
-		"detailed_metric", "value_to_metric", "share_threshold", "metadata"}
-	limitWords   = []string{"unit", "requests_per_unit", "unit_multiplier", "unlimited", "name", "replaces"}
+	descriptorWords = []string{
+		"key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
+		"detailed_metric", "value_to_metric", "share_threshold", "metadata",
+	}
+	limitWords = []string{
+		"unit", "requests_per_unit", "unit_multiplier", "unlimited", "name", "replaces",
+	}
 	replaceWords = []string{"name"}
 )
 
@@ -76,10 +80,14 @@ func (f *file) words(n *yamlnode.Node, mapping string, words []string) members {
 	f.addMembers(all, n, mapping, func(key *yamlnode.Node) {
 		switch {
 		case slices.Contains(words, key.Text):
-		case slices.Contains(rootWords, key.Text), slices.Contains(descriptorWords, key.Text), slices.Contains(limitWords, key.Text):
-			f.warnAt(key, "%s has no effect here, in %s; it takes %s", key.Text, mapping, strings.Join(words, ", "))
+		case slices.Contains(rootWords, key.Text),
+			slices.Contains(descriptorWords, key.Text),
+			slices.Contains(limitWords, key.Text):
+			f.warnAt(key, "%s has no effect here, in %s; it takes %s", key.Text, mapping,
+				strings.Join(words, ", "))
 		default:
-			f.fail(key, "it takes "+strings.Join(words, ", "), "config error, unknown key '%s' in %s", key.Text, mapping)
+			f.fail(key, "it takes "+strings.Join(words, ", "),
+				"config error, unknown key '%s' in %s", key.Text, mapping)
 		}
 	})
 	return all
@@ -112,24 +120,32 @@ type place struct {
 
 // below returns the place of a descriptor under p.
 func (p *place) below(d *descriptor) *place {
-	level, name, shared := len(p.Keys), d.key, ""
+	name := d.key
 	if d.value != "" {
 		name += "_" + d.value
 	}
 	to := &place{Rule: Rule{Path: p.Path + "." + name, Varying: p.Varying}}
+	shared := ""
 	if d.shared {
-		shared = name // never empty, unlike that of a level that is not shared
+		shared = name
 	} else {
+		level := len(p.Keys)
 		to.Varying = append(slices.Clip(p.Varying), level)
 	}
-	to.Keys, to.shared = append(slices.Clip(p.Keys), d.key), append(slices.Clip(p.shared), shared)
+	to.Keys = append(slices.Clip(p.Keys), d.key)
+	to.shared = append(slices.Clip(p.shared), shared)
 	return to
 }
 
 // cost returns the memory of the descriptor's place below p, in bytes.
 func (d *descriptor) cost(p *place) int {
-	const perLevel, part = 64, 16 // bytes of a level above, and of a piece between two *
-	return len(p.Path) + 2*len(d.key+d.value) + perLevel*(len(p.Keys)+1) + part*strings.Count(d.key+d.value, "*")
+	const (
+		perLevel = 64 // bytes of a level above
+		part     = 16 // bytes of a piece between two *
+	)
+	text := d.key + d.value
+	levels := len(p.Keys) + 1
+	return len(p.Path) + 2*len(text) + perLevel*levels + part*strings.Count(text, "*")
 }
 
 // descriptor holds the words of one descriptor, without its limit.
@@ -154,7 +170,8 @@ func (f *file) descriptor(above *node, n *yamlnode.Node, p *place) {
 	to := &node{shared: d.shared, rule: f.limit(m, d, here)}
 	name := Entry{Name: d.key, Value: d.value}
 	if above.exact[name] != nil {
-		f.fail(n, "give each key and value once on a level", "duplicate descriptor composite key '%s'", here.Path)
+		f.fail(n, "give each key and value once on a level",
+			"duplicate descriptor composite key '%s'", here.Path)
 	}
 	if above.exact == nil {
 		above.exact = map[Entry]*node{}
@@ -180,16 +197,20 @@ func (f *file) readDescriptor(n *yamlnode.Node, m members) *descriptor {
 	if d.key == "" {
 		f.fail(n, "write key: NAME", "descriptor has empty key")
 	}
-	d.shadow, d.quota = f.flag(m, "shadow_mode"), f.flag(m, "quota_mode")
+	d.shadow = f.flag(m, "shadow_mode")
+	d.quota = f.flag(m, "quota_mode")
 	for _, word := range []string{"detailed_metric", "value_to_metric"} {
 		if f.flag(m, word) {
-			f.warnAt(m[word], "%s has no effect: metrics have no values of requests; GET /v1/top has those that are denied most", word)
+			f.warnAt(m[word], "%s has no effect: metrics have no values of requests; "+
+				"GET /v1/top has those that are denied most", word)
 		}
 	}
 	d.shared = f.flag(m, "share_threshold")
 	if d.shared && !strings.Contains(d.value, "*") {
-		f.fail(m["share_threshold"], "give it a value such as files/*, or leave share_threshold out",
-			"share_threshold can only be used with wildcard values (containing '*'), and the value of %s is %q", d.key, d.value)
+		f.fail(m["share_threshold"],
+			"give it a value such as files/*, or leave share_threshold out",
+			"share_threshold can only be used with wildcard values (containing '*'), "+
+				"and the value of %s is %q", d.key, d.value)
 	}
 	return d
 }
@@ -202,7 +223,9 @@ func (f *file) limit(m members, d *descriptor, p *place) *Rule {
 	}
 	words := f.words(n, "rate_limit", limitWords)
 	r := new(p.Rule)
-	r.Shadow, r.Quota, r.History = d.shadow, d.quota, HistoryName("rule", p.Keys, p.shared)
+	r.Shadow = d.shadow
+	r.Quota = d.quota
+	r.History = HistoryName("rule", p.Keys, p.shared)
 	r.Unlimited = f.flag(words, "unlimited")
 	f.period(r, n, words)
 	r.Name = f.text(words, "name")
@@ -229,7 +252,8 @@ func (f *file) period(r *Rule, at *yamlnode.Node, words members) {
 	multiplier := uint32(1)
 	if n := words["unit_multiplier"]; n != nil {
 		r.Multiplier = f.number(words, "unit_multiplier")
-		multiplier, at = r.Multiplier, n
+		multiplier = r.Multiplier
+		at = n
 	}
 	var problem string
 	if r.Window, problem = Period(r.Unit, multiplier); problem != "" {
@@ -244,7 +268,8 @@ func (f *file) replaces(words members, own string) (names []string) {
 		name := f.text(f.words(each, "replaces", replaceWords), "name")
 		switch name {
 		case "":
-			f.fail(each, "write the name of another descriptor", "should not have an empty replaces entry")
+			f.fail(each, "write the name of another descriptor",
+				"should not have an empty replaces entry")
 		case own:
 			f.fail(each, "remove it", "replaces should not contain name of same descriptor")
 		}

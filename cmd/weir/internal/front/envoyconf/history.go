@@ -47,13 +47,16 @@ func digest(letters int, parts ...string) string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:letters]
 }
 
+// plainLetters are the letters that stay in a name.
+const plainLetters = "abcdefghijklmnopqrstuvwxyz0123456789_-"
+
 // readable returns up to 24 letters of the last key.
 func readable(keys []string) string {
 	const most = 24
 	plain := ""
 	if len(keys) > 0 {
 		plain = strings.Map(func(c rune) rune {
-			if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '-' {
+			if strings.ContainsRune(plainLetters, c) {
 				return c
 			}
 			return -1

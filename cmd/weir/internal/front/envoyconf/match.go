@@ -37,11 +37,11 @@ func (p pattern) matches(text string) bool {
 	case 1:
 		return p[0] == text
 	}
-	first, last := p[0], p[len(p)-1]
-	if len(text) < len(first)+len(last) || !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {
+	text, begins := strings.CutPrefix(text, p[0])
+	text, ends := strings.CutSuffix(text, p[len(p)-1]) // behind the prefix, so they do not overlap
+	if !begins || !ends {
 		return false
 	}
-	text = text[len(first) : len(text)-len(last)]
 	for _, part := range p[1 : len(p)-1] {
 		// The first match leaves the most text for the next parts.
 		i := strings.Index(text, part)

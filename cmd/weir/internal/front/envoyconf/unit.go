@@ -49,7 +49,8 @@ func Period(u Unit, multiplier uint32) (period time.Duration, problem string) {
 		return 0, "0 units are not a period; use 1 or more, or leave it out"
 	}
 	if int64(multiplier) > most {
-		return 0, fmt.Sprintf("%d × %s is longer than the longest window, 400 days", multiplier, strings.ToLower(u.String()))
+		return 0, fmt.Sprintf("%d × %s is longer than the longest window, 400 days", multiplier,
+			strings.ToLower(u.String()))
 	}
 	return Length(u) * time.Duration(multiplier), ""
 }

@@ -25,7 +25,11 @@ const (
 // read returns the root of the file's only document.
 func (f *file) read(src []byte) *yamlnode.Node {
 	if len(src) > policyfile.MaxBytes {
-		panic(&policy.Error{File: f.name, Problem: fmt.Sprintf("the file is larger than %d KiB", policyfile.MaxBytes>>10), Next: "split it by domain"})
+		panic(&policy.Error{
+			File:    f.name,
+			Problem: fmt.Sprintf("the file is larger than %d KiB", policyfile.MaxBytes>>10),
+			Next:    "split it by domain",
+		})
 	}
 	document, err := yamlnode.ReadAll(src)
 	f.document = document
@@ -42,7 +46,14 @@ func (f *file) read(src []byte) *yamlnode.Node {
 // errorAt returns an error at an offset of the file.
 func (f *file) errorAt(offset int, next, format string, args ...any) *policy.Error {
 	line, column, source := f.document.Position(offset)
-	return &policy.Error{File: f.name, Line: line, Column: column, Problem: fmt.Sprintf(format, args...), Next: next, Source: source}
+	return &policy.Error{
+		File:    f.name,
+		Line:    line,
+		Column:  column,
+		Problem: fmt.Sprintf(format, args...),
+		Next:    next,
+		Source:  source,
+	}
 }
 
 // fail ends the reading of the file: it panics with an error at a node, which add returns.
@@ -54,7 +65,8 @@ func (f *file) fail(n *yamlnode.Node, next, format string, args ...any) {
 func (f *file) take(n *yamlnode.Node, bytes int) {
 	if f.bytes += bytes; f.bytes > maxBytes {
 		f.fail(n, "shorten names, or remove aliases or rules",
-			"the names and values of the configuration take more than %d MiB once its aliases are followed", maxBytes>>20)
+			"the names and values of the configuration take more than %d MiB once its aliases "+
+				"are followed", maxBytes>>20)
 	}
 }
 
@@ -64,7 +76,8 @@ func (f *file) take(n *yamlnode.Node, bytes int) {
 func (f *file) addMembers(all members, n *yamlnode.Node, name string, check func(key *yamlnode.Node)) {
 	f.take(n, nodeBytes)
 	if n.Kind != yamlnode.Map {
-		f.fail(n, "write key: value", "%s must be a mapping of keys to values, not %s", name, kindOf(n))
+		f.fail(n, "write key: value", "%s must be a mapping of keys to values, not %s", name,
+			kindOf(n))
 	}
 	var merged []*yamlnode.Node
 	for key, value := range n.Pairs() {
@@ -75,7 +88,8 @@ func (f *file) addMembers(all members, n *yamlnode.Node, name string, check func
 		case t == "merge key":
 			merged = append(merged, value)
 		case t != "text":
-			f.fail(key, "put it in quotes", "config error, key is not of type string: %s", kindOf(key))
+			f.fail(key, "put it in quotes", "config error, key is not of type string: %s",
+				kindOf(key))
 		case all[key.Text] == nil:
 			check(key)
 			all[key.Text] = value
@@ -110,7 +124,8 @@ func (f *file) text(m members, key string) string {
 	}
 	f.take(n, nodeBytes)
 	if len(n.Text) > maxText {
-		f.fail(n, "shorten it", "%s has %d bytes, and at most %d are allowed", key, len(n.Text), maxText)
+		f.fail(n, "shorten it", "%s has %d bytes, and at most %d are allowed", key, len(n.Text),
+			maxText)
 	}
 	switch n.Type() {
 	case "nothing":
@@ -118,7 +133,8 @@ func (f *file) text(m members, key string) string {
 	case "text", "integer", "boolean", "date":
 		return n.Text
 	case "number":
-		f.fail(n, "put it in quotes", "%s is the number %s, which has more than one spelling", key, n.Text)
+		f.fail(n, "put it in quotes", "%s is the number %s, which has more than one spelling", key,
+			n.Text)
 	}
 	f.fail(n, "write it in quotes", "%s must be text, not %s", key, kindOf(n))
 	return ""
@@ -162,7 +178,8 @@ func (f *file) number(m members, key string) uint32 {
 // number or a boolean.
 func (f *file) failQuoted(n *yamlnode.Node, key, want string) {
 	if n.Quoted() {
-		f.fail(n, "remove the quotes", "%s must be %s, not the text %s", key, want, shorten.Quoted(n.Text))
+		f.fail(n, "remove the quotes", "%s must be %s, not the text %s", key, want,
+			shorten.Quoted(n.Text))
 	}
 }
 
