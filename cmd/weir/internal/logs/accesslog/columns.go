@@ -14,8 +14,9 @@ const (
 	errSpace   = problem("a space should follow a quoted column; is a quote inside not escaped?")
 	errBracket = problem("a time in brackets should stand here")
 	errStatus  = problem("the status is not three digits")
-	errW3C     = problem("the number of columns differs from that of the #Fields line; without that line tabs divide them")
-	errPairs   = problem("the line has no pairs of NAME=VALUE")
+	errW3C     = problem("the number of columns differs from that of the #Fields line; " +
+		"without that line tabs divide them")
+	errPairs = problem("the line has no pairs of NAME=VALUE")
 
 	errNoHeader = problem("no #Fields line stands before the line")
 )
@@ -81,7 +82,11 @@ func quoteEnd(b []byte) (end int, isEscaped bool) {
 // isStatus reports whether a column is a status: three digits, or -, 0 or -1 of a request
 // without an answer.
 func isStatus(b []byte) bool {
-	return string(b) == "-" || string(b) == "0" || string(b) == "-1" || len(b) == 3 && len(bytes.Trim(b, "0123456789")) == 0
+	switch string(b) {
+	case "-", "0", "-1":
+		return true
+	}
+	return len(b) == 3 && len(bytes.Trim(b, "0123456789")) == 0
 }
 
 // check returns an error for a line with too few or too many columns, without quotes around
@@ -108,7 +113,8 @@ func (r *row) check() error {
 // clf splits a line into the columns of the common log format and those behind them. A user
 // name may have spaces.
 func (r *row) clf(b []byte) error {
-	b, space := b[clfStart(b):], []byte(" ")
+	b = b[clfStart(b):]
+	space := []byte(" ")
 	remote, rest, _ := bytes.Cut(b, space)
 	for bytes.HasSuffix(remote, []byte(",")) { // a list of addresses, as Traefik and proxies log it
 		var next []byte
@@ -134,7 +140,10 @@ func (r *row) clf(b []byte) error {
 // word, or the first one with a - behind it, so that no user name is taken for it.
 func clfStart(b []byte) int {
 	first := bytes.IndexByte(b, ' ')
-	if first <= 0 || b[first-1] == ',' || bytes.HasPrefix(b[first+1:], []byte("- ")) || isAddress(b[:first]) && !hasPort(b[:first]) {
+	if first <= 0 || b[first-1] == ',' || bytes.HasPrefix(b[first+1:], []byte("- ")) {
+		return 0
+	}
+	if isAddress(b[:first]) && !hasPort(b[:first]) {
 		return 0
 	}
 	for i := first + 1; i < len(b) && b[i] != '['; {
@@ -176,7 +185,8 @@ func (r *row) traefik(b []byte) error {
 // names them.
 func (r *row) w3c(b []byte) error {
 	s := r.schema
-	switch hasTab := bytes.IndexByte(b, '\t') >= 0; {
+	hasTab := bytes.IndexByte(b, '\t') >= 0
+	switch {
 	case hasTab:
 		for text := range bytes.SplitSeq(b, []byte("\t")) {
 			r.add(text)
@@ -186,7 +196,8 @@ func (r *row) w3c(b []byte) error {
 			r.add(text)
 		}
 	}
-	switch n := len(r.values); {
+	n := len(r.values)
+	switch {
 	case s.columns == nil && s.isExact:
 		return errNoHeader
 	case n < s.least || s.most && n > len(s.columns):
@@ -224,9 +235,11 @@ func (r *row) haproxy(b []byte) error {
 		request = request[:close]
 	}
 	r.add(client, b[open+2:end])
-	rest, headers := bytes.TrimSpace(b[end+1:quote]), []byte(nil)
+	rest := bytes.TrimSpace(b[end+1 : quote])
+	var headers []byte
 	if brace := bytes.IndexByte(rest, '{'); brace >= 0 {
-		rest, headers = bytes.TrimSpace(rest[:brace]), rest[brace:]
+		headers = rest[brace:]
+		rest = bytes.TrimSpace(rest[:brace])
 	}
 	for text := range bytes.FieldsSeq(rest) {
 		r.add(text)

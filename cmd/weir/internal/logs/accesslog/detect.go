@@ -98,27 +98,28 @@ func (b *ballot) vote(line []byte) bool {
 			return true
 		}
 	}
-	for _, c := range []struct {
-		is bool
-		n  *int
-	}{{noZone, &b.noZone}, {timed, &b.timed}, {untimed, &b.untimed}} {
-		if c.is {
-			*c.n++
-			break
-		}
+	switch {
+	case noZone:
+		b.noZone++
+	case timed:
+		b.timed++
+	case untimed:
+		b.untimed++
 	}
 	return false
 }
 
 // result returns the format with the most votes.
 func (b *ballot) result(sample []byte, lines [][]byte) (Format, error) {
-	best, second := Format(""), Format("")
+	var best, second Format
 	for _, rank := range ranks {
 		for _, f := range rank {
-			switch n := b.votes[f]; {
+			n := b.votes[f]
+			switch {
 			case n == 0:
 			case n > b.votes[best]:
-				best, second = f, best
+				second = best
+				best = f
 			case n > b.votes[second]:
 				second = f
 			}
@@ -129,8 +130,8 @@ func (b *ballot) result(sample []byte, lines [][]byte) (Format, error) {
 	case b.votes[best] > b.votes[second]:
 		return best, nil
 	case best != "":
-		return "", problem(fmt.Sprintf("%d of the first %d lines have the format %s, and as many %s; "+
-			"name one with the format option", b.votes[best], len(lines), best, second))
+		return "", problem(fmt.Sprintf("%d of the first %d lines have the format %s, "+
+			"and as many %s; name one with the format option", b.votes[best], len(lines), best, second))
 	case isUTF16(sample):
 		return "", problem("the file is UTF-16; convert it, as by iconv -f UTF-16 -t UTF-8")
 	case bytes.IndexByte(sample, 0) >= 0:
@@ -138,8 +139,8 @@ func (b *ballot) result(sample []byte, lines [][]byte) (Format, error) {
 			"give the log itself, or the log compressed by gzip or zstd")
 	case b.noZone > 0:
 		return "", problem(fmt.Sprintf("%d of the first %d lines have a time, and none a zone; "+
-			"a guess could be wrong by hours; log it with an offset, such as time_iso8601 of nginx, "+
-			"or name the zone with --log-zone", b.noZone, len(lines)))
+			"a guess could be wrong by hours; log it with an offset, "+
+			"such as time_iso8601 of nginx, or name the zone with --log-zone", b.noZone, len(lines)))
 	case b.untimed > 0 && b.timed == 0:
 		name := b.timeName
 		if name == "" {
@@ -149,11 +150,13 @@ func (b *ballot) result(sample []byte, lines [][]byte) (Format, error) {
 			"map the name of its member with --field time=%s; the first line is %q", name, first))
 	case b.timed > 0:
 		return "", problem(fmt.Sprintf("%d of the first %d lines have a time, "+
-			"and none has an address as its client or a status of three digits; the first line is %q; "+
-			"if it is an access log, name the format, and map the client with --field remote_addr=NAME",
+			"and none has an address as its client or a status of three digits; "+
+			"the first line is %q; if it is an access log, name the format, "+
+			"and map the client with --field remote_addr=NAME",
 			b.timed, len(lines), first))
 	}
-	return "", problem(fmt.Sprintf("no format fits the first line, %q%s; name one with the format option: %s",
+	return "", problem(fmt.Sprintf("no format fits the first line, %q%s; "+
+		"name one with the format option: %s",
 		first, missingIn(lines[0]), strings.Join(FormatNames(), ", ")))
 }
 
@@ -266,8 +269,9 @@ func (r *row) isTypical() bool {
 	if r.schema.typical == nil {
 		return true
 	}
+	isMember := func(name string) bool { return r.find(name) >= 0 }
 	lacks := func(names string) bool {
-		return !slices.ContainsFunc(strings.Fields(names), func(name string) bool { return r.find(name) >= 0 })
+		return !slices.ContainsFunc(strings.Fields(names), isMember)
 	}
 	isFulfilled := func(all []string) bool { return !slices.ContainsFunc(all, lacks) }
 	return slices.ContainsFunc(r.schema.typical, isFulfilled)

@@ -40,7 +40,8 @@ const headerPrefix = "header:"
 func ParseField(name string) (Field, error) {
 	switch {
 	case name == "":
-		return "", fmt.Errorf("the name of a field is empty; use %s, header:NAME or the log's own name", strings.Join(FieldNames(), ", "))
+		return "", fmt.Errorf("the name of a field is empty; "+
+			"use %s, header:NAME or the log's own name", strings.Join(FieldNames(), ", "))
 	case name == headerPrefix:
 		return "", errors.New("header: needs the name of a header field, such as header:X-User")
 	case strings.HasPrefix(name, headerPrefix):

@@ -40,8 +40,8 @@ func FormatNames() []string { return texts(formats) }
 type parser struct {
 	format  Format
 	options Options
-	text    *schema   // that of the line read last; nil for JSON
-	texts   []*schema // those of the format, which may have several layouts
+	text    *schema   // the schema of the line read last; nil for JSON
+	texts   []*schema // the schemas of the format, which may have several layouts
 	json    *schema   // nil for text
 	reader  jsonReader
 	inner   []byte // the line in the envelope of a container runtime
@@ -134,7 +134,8 @@ func (p *parser) parseText(r *row, line []byte) error {
 		}
 		r.reset(line, p.texts[i])
 		if p.texts[i].split(r, line) == nil {
-			p.text, err = p.texts[i], nil
+			p.text = p.texts[i]
+			err = nil
 		}
 	}
 	if err == nil {

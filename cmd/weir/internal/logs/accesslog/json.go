@@ -52,7 +52,8 @@ const (
 	errCut       = problem("the object does not end; is the line cut off?")
 	errTrailing  = problem("text stands behind the object")
 	errNoRequest = problem("the object has no request; is it a message of the server?")
-	errMessage   = problem("the object has no client and no status of its format; is it a message of the server?")
+	errMessage   = problem("the object has no client and no status of its format; " +
+		"is it a message of the server?")
 )
 
 // jsonReader reads lines of JSON.
@@ -105,7 +106,8 @@ func escapeOfJSON(b []byte) []byte {
 // readLine reads an object of JSON.
 func (j *jsonReader) readLine(r *row) error {
 	r.reset(r.line, r.schema)
-	j.row, j.text = r, *bytes.NewBuffer(slices.Clip(r.line))
+	j.row = r
+	j.text = *bytes.NewBuffer(slices.Clip(r.line))
 	j.dec.Reset(&j.text, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if j.dec.PeekKind() != '{' {
 		return errObject
@@ -115,7 +117,8 @@ func (j *jsonReader) readLine(r *row) error {
 		if !errors.As(err, &bad) || bad.Err == io.ErrUnexpectedEOF {
 			return errCut
 		}
-		return problem(fmt.Sprintf("the object is not JSON at byte %d: %v; quote the values in the format of the log", bad.ByteOffset+1, bad.Err))
+		return problem(fmt.Sprintf("the object is not JSON at byte %d: %v; "+
+			"quote the values in the format of the log", bad.ByteOffset+1, bad.Err))
 	}
 	if _, err := j.dec.ReadToken(); err != io.EOF {
 		return errTrailing

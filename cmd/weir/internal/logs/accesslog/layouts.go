@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,100 +17,248 @@ type layout struct {
 	request string           // a request line; its parts are the method, the target and the host
 	how     map[Field]how    // from the places of fields, where it is not that of fieldHow
 
-	// Of a text:
-	// as the format's documentation has them, between quotes or brackets as the line has them;
-	// "" = JSON
-	columns string
-	least   int  // the least number of columns
-	most    bool // there are no further columns
-	// the client may be a host name, because brackets and quotes show the format
-	mayBeHost bool
+	// columns are those of a text, as the format's documentation has them, between quotes or
+	// brackets as the line has them; "" = JSON.
+	columns   string
+	least     int                          // the least number of columns
+	most      bool                         // there are no further columns
+	mayBeHost bool                         // the client may be a host name; quotes show the format
 	split     func(r *row, b []byte) error // splits a line into columns
 
-	// Of JSON:
-	prefixes []string // names of header fields begin with them, such as http_
-	needs    string   // an object of every entry; "" = none
-	// an object of this format has a member of each text in one of the lists; nil = any object
-	// may have it
+	// prefixes begin the names of header fields in JSON, such as http_.
+	prefixes []string
+
+	// needs is an object of every entry of JSON; "" = none.
+	needs string
+
+	// typical has lists of members, in each text those of which an object has one. An object of
+	// this format fulfils one of the lists; nil = any object does.
 	typical [][]string
 }
 
-// the header that lists the addresses of a client and of proxies
+// forwardedFor is the header that lists the addresses of a client and of proxies.
 const forwardedFor = "x-forwarded-for"
 
 // clfFields and clfColumns are those of the common log format and its relatives.
-var clfFields = map[Field]string{RemoteAddr: "remote", User: "user", Status: "status", Bytes: "bytes", Referer: "referer", UserAgent: "user_agent",
-	headerPrefix + forwardedFor: "x_forwarded_for"}
+var clfFields = map[Field]string{
+	RemoteAddr: "remote",
+	User:       "user",
+	Status:     "status",
+	Bytes:      "bytes",
+	Referer:    "referer",
+	UserAgent:  "user_agent",
+
+	headerPrefix + forwardedFor: "x_forwarded_for",
+}
 
 const clfColumns = `remote ident user [time] "request" status bytes`
 
 // envoyFields are those of the default text of Envoy, which has no peer address, and istioFields
 // those of Istio.
 var (
-	envoyFields = map[Field]string{RemoteAddr: "x_forwarded_for", Status: "response_code", Bytes: "bytes_sent", Host: "authority", UserAgent: "user_agent",
-		headerPrefix + forwardedFor: "x_forwarded_for", headerPrefix + "x-request-id": "request_id"}
-	istioFields = map[Field]string{RemoteAddr: "x_forwarded_for downstream_remote_address", Status: "response_code", Bytes: "bytes_sent", Host: "authority", UserAgent: "user_agent",
-		headerPrefix + forwardedFor: "x_forwarded_for", headerPrefix + "x-request-id": "request_id"}
+	envoyFields = map[Field]string{
+		RemoteAddr: "x_forwarded_for",
+		Status:     "response_code",
+		Bytes:      "bytes_sent",
+		Host:       "authority",
+		UserAgent:  "user_agent",
+
+		headerPrefix + forwardedFor:   "x_forwarded_for",
+		headerPrefix + "x-request-id": "request_id",
+	}
+	istioFields = with(envoyFields, RemoteAddr, "x_forwarded_for downstream_remote_address")
 )
 
+// with returns a copy of fields with another value.
+func with(fields map[Field]string, f Field, columns string) map[Field]string {
+	changed := maps.Clone(fields)
+	changed[f] = columns
+	return changed
+}
+
 // cloudFrontColumns are the columns of CloudFront, for a part of a file without its header.
-const cloudFrontColumns = "date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes time-taken x-forwarded-for ssl-protocol ssl-cipher x-edge-response-result-type cs-protocol-version fle-status fle-encrypted-fields c-port time-to-first-byte x-edge-detailed-result-type sc-content-type sc-content-len sc-range-start sc-range-end"
+const cloudFrontColumns = "date time x-edge-location sc-bytes c-ip cs-method cs(Host) " +
+	"cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query cs(Cookie) " +
+	"x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes time-taken " +
+	"x-forwarded-for ssl-protocol ssl-cipher x-edge-response-result-type cs-protocol-version " +
+	"fle-status fle-encrypted-fields c-port time-to-first-byte x-edge-detailed-result-type " +
+	"sc-content-type sc-content-len sc-range-start sc-range-end"
 
 // lines are the formats with lines of text, each with its layouts.
 var lines = map[Format][]*layout{
-	Common: {{time: "time", fields: clfFields, request: "request", columns: clfColumns, least: 7, most: true, split: (*row).clf, mayBeHost: true}},
+	Common: {{
+		time:      "time",
+		fields:    clfFields,
+		request:   "request",
+		columns:   clfColumns,
+		least:     7,
+		most:      true,
+		split:     (*row).clf,
+		mayBeHost: true,
+	}},
 	// The tenth column is that of the main format in the configuration of nginx.
-	Combined: {{time: "time", fields: clfFields, request: "request", columns: clfColumns + ` "referer" "user_agent" "x_forwarded_for"`, least: 9,
-		split: (*row).clf, mayBeHost: true}},
-	Traefik: {{time: "time", fields: clfFields, request: "request", columns: clfColumns + " referer user_agent count router server duration", least: 13, most: true,
-		split: (*row).traefik}},
+	Combined: {{
+		time:      "time",
+		fields:    clfFields,
+		request:   "request",
+		columns:   clfColumns + ` "referer" "user_agent" "x_forwarded_for"`,
+		least:     9,
+		split:     (*row).clf,
+		mayBeHost: true,
+	}},
+	Traefik: {{
+		time:    "time",
+		fields:  clfFields,
+		request: "request",
+		columns: clfColumns + " referer user_agent count router server duration",
+		least:   13,
+		most:    true,
+		split:   (*row).traefik,
+	}},
 	Envoy: {
-		{time: "start_time", request: "request", least: 13, most: true, split: (*row).spaced, fields: envoyFields,
-			columns: `[start_time] "request" response_code response_flags bytes_received bytes_sent duration upstream_service_time "x_forwarded_for" user_agent request_id authority upstream_host`},
+		{
+			time:    "start_time",
+			fields:  envoyFields,
+			request: "request",
+			columns: `[start_time] "request" response_code response_flags bytes_received ` +
+				`bytes_sent duration upstream_service_time "x_forwarded_for" user_agent ` +
+				`request_id authority upstream_host`,
+			least: 13,
+			most:  true,
+			split: (*row).spaced,
+		},
 		// The default of Istio, whose peer is the client if no proxy passed one on.
-		{time: "start_time", request: "request", least: 18, most: true, split: (*row).spaced, fields: istioFields,
-			columns: `[start_time] "request" response_code response_flags response_code_details connection_termination_details "upstream_transport_failure_reason" bytes_received bytes_sent duration upstream_service_time "x_forwarded_for" "user_agent" "request_id" "authority" "upstream_host" upstream_cluster upstream_local_address downstream_local_address downstream_remote_address requested_server_name route_name`},
+		{
+			time:    "start_time",
+			fields:  istioFields,
+			request: "request",
+			columns: `[start_time] "request" response_code response_flags ` +
+				`response_code_details connection_termination_details ` +
+				`"upstream_transport_failure_reason" bytes_received bytes_sent duration ` +
+				`upstream_service_time "x_forwarded_for" "user_agent" "request_id" ` +
+				`"authority" "upstream_host" upstream_cluster upstream_local_address ` +
+				`downstream_local_address downstream_remote_address requested_server_name ` +
+				`route_name`,
+			least: 18,
+			most:  true,
+			split: (*row).spaced,
+		},
 	},
-	HAProxy: {{time: "accept_date", request: "request", least: 13, split: (*row).haproxy,
+	HAProxy: {{
+		time: "accept_date",
+		fields: map[Field]string{
+			RemoteAddr: "client:port",
+			Status:     "status",
+			Bytes:      "bytes",
+		},
 		how:     map[Field]how{RemoteAddr: beforePort},
-		fields:  map[Field]string{RemoteAddr: "client:port", Status: "status", Bytes: "bytes"},
-		columns: `client:port accept_date frontend backend/server timers status bytes request_cookie response_cookie termination_state connections queues request request_headers response_headers`}},
-	Logfmt: {{time: objects[NginxJSON].time, fields: objects[NginxJSON].fields, target: objects[NginxJSON].target,
-		request: "request", prefixes: []string{"http_", ""}, split: (*row).logfmt}},
-	ELB: {{time: "time", request: "request", least: 12, most: true, split: (*row).spaced,
+		request: "request",
+		columns: `client:port accept_date frontend backend/server timers status bytes ` +
+			`request_cookie response_cookie termination_state connections queues request ` +
+			`request_headers response_headers`,
+		least: 13,
+		split: (*row).haproxy,
+	}},
+	Logfmt: {{
+		time:     objects[NginxJSON].time,
+		fields:   objects[NginxJSON].fields,
+		target:   objects[NginxJSON].target,
+		request:  "request",
+		prefixes: []string{"http_", ""},
+		split:    (*row).logfmt,
+	}},
+	ELB: {{
+		time:    "time",
+		fields:  elbFields,
 		how:     map[Field]how{RemoteAddr: beforePort},
-		fields:  map[Field]string{RemoteAddr: "client:port", Status: "elb_status_code", Bytes: "sent_bytes", UserAgent: "user_agent"},
-		columns: `time elb client:port backend:port request_processing_time backend_processing_time response_processing_time elb_status_code backend_status_code received_bytes sent_bytes "request" "user_agent" ssl_cipher ssl_protocol`}},
-	// 17 columns are those of the first version
-	ALB: {{time: "time", request: "request", least: 17, split: (*row).spaced,
+		request: "request",
+		columns: `time elb client:port backend:port request_processing_time ` +
+			`backend_processing_time response_processing_time elb_status_code ` +
+			`backend_status_code received_bytes sent_bytes "request" "user_agent" ssl_cipher ` +
+			`ssl_protocol`,
+		least: 12,
+		most:  true,
+		split: (*row).spaced,
+	}},
+	ALB: {{
+		time:    "time",
+		fields:  elbFields,
 		how:     map[Field]how{RemoteAddr: beforePort},
-		fields:  map[Field]string{RemoteAddr: "client:port", Status: "elb_status_code", Bytes: "sent_bytes", UserAgent: "user_agent"},
-		columns: `type time elb client:port target:port request_processing_time target_processing_time response_processing_time elb_status_code target_status_code received_bytes sent_bytes "request" "user_agent" ssl_cipher ssl_protocol target_group_arn trace_id domain_name chosen_cert_arn matched_rule_priority request_creation_time actions_executed redirect_url error_reason target:port_list target_status_code_list classification classification_reason conn_trace_id`}},
+		request: "request",
+		columns: `type time elb client:port target:port request_processing_time ` +
+			`target_processing_time response_processing_time elb_status_code ` +
+			`target_status_code received_bytes sent_bytes "request" "user_agent" ssl_cipher ` +
+			`ssl_protocol target_group_arn trace_id domain_name chosen_cert_arn ` +
+			`matched_rule_priority request_creation_time actions_executed redirect_url ` +
+			`error_reason target:port_list target_status_code_list classification ` +
+			`classification_reason conn_trace_id`,
+		least: 17, // those of the first version
+		split: (*row).spaced,
+	}},
 	W3C: {}, // the columns are those of its header, and their meaning that of CloudFront
-	CloudFront: {{time: "timestamp(ms) timestamp time", columns: cloudFrontColumns, least: 12, split: (*row).w3c,
-		how: map[Field]how{User: percentDecoded, UserAgent: percentDecoded, Referer: percentDecoded},
-		fields: map[Field]string{RemoteAddr: "c-ip", Method: "cs-method", Path: "cs-uri-stem cs-uri", Query: "cs-uri-query", Host: "x-host-header cs(Host) cs-host",
-			Status: "sc-status", Bytes: "sc-bytes", User: "cs-username", UserAgent: "cs(User-Agent)", Referer: "cs(Referer)", headerPrefix + forwardedFor: forwardedFor}}},
+	CloudFront: {{
+		time: "timestamp(ms) timestamp time",
+		fields: map[Field]string{
+			RemoteAddr: "c-ip",
+			Method:     "cs-method",
+			Path:       "cs-uri-stem cs-uri",
+			Query:      "cs-uri-query",
+			Host:       "x-host-header cs(Host) cs-host",
+			Status:     "sc-status",
+			Bytes:      "sc-bytes",
+			User:       "cs-username",
+			UserAgent:  "cs(User-Agent)",
+			Referer:    "cs(Referer)",
+
+			headerPrefix + forwardedFor: forwardedFor,
+		},
+		how: map[Field]how{
+			User:      percentDecoded,
+			UserAgent: percentDecoded,
+			Referer:   percentDecoded,
+		},
+		columns: cloudFrontColumns,
+		least:   12,
+		split:   (*row).w3c,
+	}},
+}
+
+// elbFields are those of the load balancers of AWS.
+var elbFields = map[Field]string{
+	RemoteAddr: "client:port",
+	Status:     "elb_status_code",
+	Bytes:      "sent_bytes",
+	UserAgent:  "user_agent",
 }
 
 // objects are the formats with lines of JSON. The units of a trace are its bytes.
 var objects = map[Format]*layout{
 	// a line of calls, or the header
-	JSONL: {time: "at_us", fields: map[Field]string{Bytes: "n"}, typical: [][]string{{"at_us"}, {"trace", "sample", "dropped"}}},
-	NginxJSON: {time: "msec time_iso8601 time timestamp @timestamp ts time_local date datetime start_time",
+	JSONL: {
+		time:    "at_us",
+		fields:  map[Field]string{Bytes: "n"},
+		typical: [][]string{{"at_us"}, {"trace", "sample", "dropped"}},
+	},
+	NginxJSON: {
+		time: "msec time_iso8601 time timestamp @timestamp ts time_local date datetime start_time",
 		fields: map[Field]string{
-			RemoteAddr: "remote_addr client_ip remote_ip client_addr remote_address client ip remote clientip fwd",
-			Method:     "request_method method verb",
-			Query:      "args query_string query",
-			Host:       "http_host host server_name vhost domain",
-			Status:     "status status_code code response_code",
-			Bytes:      "body_bytes_sent bytes_sent bytes size response_size",
-			User:       "remote_user user user_id username",
-			UserAgent:  "http_user_agent user_agent agent useragent",
-			Referer:    "http_referer http_referrer referer referrer",
+			RemoteAddr: "remote_addr client_ip remote_ip client_addr remote_address client ip " +
+				"remote clientip fwd",
+			Method:    "request_method method verb",
+			Query:     "args query_string query",
+			Host:      "http_host host server_name vhost domain",
+			Status:    "status status_code code response_code",
+			Bytes:     "body_bytes_sent bytes_sent bytes size response_size",
+			User:      "remote_user user user_id username",
+			UserAgent: "http_user_agent user_agent agent useragent",
+			Referer:   "http_referer http_referrer referer referrer",
 		},
-		target: "request_uri uri path url", request: "request", prefixes: []string{"http_", ""}},
-	Caddy: {time: "ts",
+		target:   "request_uri uri path url",
+		request:  "request",
+		prefixes: []string{"http_", ""},
+	},
+	Caddy: {
+		time: "ts",
 		fields: map[Field]string{
 			RemoteAddr: "request.client_ip request.remote_ip request.remote_addr",
 			Method:     "request.method",
@@ -120,8 +269,12 @@ var objects = map[Format]*layout{
 			UserAgent:  "request.headers.User-Agent",
 			Referer:    "request.headers.Referer",
 		},
-		target: "request.uri", needs: "request", prefixes: []string{"request.headers."}},
-	Traefik: {time: "StartUTC StartLocal time",
+		target:   "request.uri",
+		needs:    "request",
+		prefixes: []string{"request.headers."},
+	},
+	Traefik: {
+		time: "StartUTC StartLocal time",
 		fields: map[Field]string{
 			RemoteAddr: "ClientHost ClientAddr",
 			Method:     "RequestMethod",
@@ -132,21 +285,36 @@ var objects = map[Format]*layout{
 			UserAgent:  "request_User-Agent",
 			Referer:    "request_Referer",
 		},
-		target: "RequestPath", prefixes: []string{"request_", ""}, typical: [][]string{{"ClientHost ClientAddr DownstreamStatus StartUTC"}}},
-	Envoy: {time: "start_time timestamp time",
+		target:   "RequestPath",
+		prefixes: []string{"request_", ""},
+		typical:  [][]string{{"ClientHost ClientAddr DownstreamStatus StartUTC"}},
+	},
+	Envoy: {
+		time: "start_time timestamp time",
 		fields: map[Field]string{
-			RemoteAddr: "downstream_remote_address downstream_remote_address_without_port downstream_direct_remote_address x_forwarded_for",
-			Method:     "method request_method :method",
-			Host:       "authority :authority host",
-			Status:     "response_code status",
-			Bytes:      "bytes_sent",
-			User:       "user",
-			UserAgent:  "user_agent",
-			Referer:    "referer",
+			RemoteAddr: "downstream_remote_address downstream_remote_address_without_port " +
+				"downstream_direct_remote_address x_forwarded_for",
+			Method:    "method request_method :method",
+			Host:      "authority :authority host",
+			Status:    "response_code status",
+			Bytes:     "bytes_sent",
+			User:      "user",
+			UserAgent: "user_agent",
+			Referer:   "referer",
 		},
-		target: "path x_envoy_original_path x_envoy_origin_path :path", prefixes: []string{""},
-		typical: [][]string{{"start_time", "response_code authority :authority x_forwarded_for"},
-			{"start_time timestamp time", "response_flags downstream_remote_address downstream_remote_address_without_port"}}},
+		target:   "path x_envoy_original_path x_envoy_origin_path :path",
+		prefixes: []string{""},
+		typical: [][]string{
+			{
+				"start_time",
+				"response_code authority :authority x_forwarded_for",
+			},
+			{
+				"start_time timestamp time",
+				"response_flags downstream_remote_address downstream_remote_address_without_port",
+			},
+		},
+	},
 }
 
 // schema is the places of the facts in the lines of a file.
@@ -186,7 +354,12 @@ func places(h how, paths string) (all []place) {
 var (
 	fieldHow   = map[Field]how{RemoteAddr: lastAddress, Path: pathOf}
 	targetHow  = map[Field]how{Path: pathOf, Query: queryOf}
-	requestHow = map[Field]how{Method: requestMethod, Path: requestPath, Query: requestQuery, Host: requestHost}
+	requestHow = map[Field]how{
+		Method: requestMethod,
+		Path:   requestPath,
+		Query:  requestQuery,
+		Host:   requestHost,
+	}
 )
 
 // newSchema returns the schema of a layout with the places of Options.Fields; nil without a
@@ -196,7 +369,13 @@ func newSchema(l *layout, o Options) *schema {
 		return nil
 	}
 	own := *l // w3cSchema changes it
-	s := &schema{layout: &own, time: places(nil, l.time), from: map[Field][]place{}, isTrace: l == objects[JSONL], zone: o.Zone}
+	s := &schema{
+		layout:  &own,
+		time:    places(nil, l.time),
+		from:    map[Field][]place{},
+		isTrace: l == objects[JSONL],
+		zone:    o.Zone,
+	}
 	for _, f := range facts {
 		way, isOwn := l.how[f]
 		if !isOwn {
@@ -220,7 +399,8 @@ func newSchema(l *layout, o Options) *schema {
 	if l.split == nil {
 		return s
 	}
-	s.from[headerPrefix+"user-agent"], s.from[headerPrefix+"referer"] = s.from[UserAgent], s.from[Referer]
+	s.from[headerPrefix+"user-agent"] = s.from[UserAgent]
+	s.from[headerPrefix+"referer"] = s.from[Referer]
 	for f, column := range l.fields {
 		if strings.HasPrefix(string(f), headerPrefix) {
 			s.from[f] = places(nil, column)
@@ -249,14 +429,20 @@ func w3cSchema(o Options, columns string, isExact bool) *schema {
 	s := newSchema(&l, o)
 	s.isExact = isExact
 	if isExact {
-		s.least, s.most = len(s.columns), true
+		s.least = len(s.columns)
+		s.most = true
 	}
 	for _, name := range s.columns {
-		if inner, ok := strings.CutPrefix(name, "cs("); ok && strings.HasSuffix(inner, ")") {
-			s.from[Field(headerPrefix+strings.ToLower(inner[:len(inner)-1]))] = places(nil, name)
+		inner, isOpen := strings.CutPrefix(name, "cs(")
+		inner, isClosed := strings.CutSuffix(inner, ")")
+		if isOpen && isClosed {
+			s.from[Field(headerPrefix+strings.ToLower(inner))] = places(nil, name)
 		}
 	}
-	if o.Fields["time"] == "" && !slices.Contains(s.columns, "timestamp(ms)") && !slices.Contains(s.columns, "timestamp") {
+	isTimestamp := func(column string) bool {
+		return column == "timestamp(ms)" || column == "timestamp"
+	}
+	if o.Fields["time"] == "" && !slices.ContainsFunc(s.columns, isTimestamp) {
 		s.date = "date"
 	}
 	return s
@@ -349,8 +535,9 @@ func (r *row) at(p place) []byte {
 }
 
 const (
-	errTimeName = problem("the format has no column with the time, or none with the name that time=NAME maps")
-	errNoTime   = problem("the object has no time; map the name of its member with time=NAME")
+	errTimeName = problem("the format has no column with the time, " +
+		"or none with the name that time=NAME maps")
+	errNoTime = problem("the object has no time; map the name of its member with time=NAME")
 )
 
 // readInstant sets the instant of a line.
@@ -375,8 +562,7 @@ func (r *row) readInstant() (err error) {
 		b = r.scratch
 	}
 	b = bytes.TrimSpace(b)
-	// the layout of the line before, because an error of time.Parse takes memory
-	if s.zoneless > 0 {
+	if s.zoneless > 0 { // try the notation of the line before: errors of time.Parse take memory
 		if r.instant, err = parseInstantIn(b, layouts[s.zoneless], s.zone); err == nil {
 			r.isZoneless = true
 			return nil
@@ -385,7 +571,9 @@ func (r *row) readInstant() (err error) {
 	r.instant, err = parseInstant(b)
 	for i := noZone; err == errNoZone && s.zone != nil && i < len(layouts); i++ {
 		if at, err := parseInstantIn(b, layouts[i], s.zone); err == nil {
-			r.instant, r.isZoneless, s.zoneless = at, true, i
+			r.instant = at
+			r.isZoneless = true
+			s.zoneless = i
 			return nil
 		}
 	}

@@ -15,13 +15,15 @@ const DefaultReorder = 5 * time.Second
 
 // Options change the reading of logs. The zero Options detect the format of each file.
 type Options struct {
-	Format Format // for all files; "" and Auto detect it for each
-	// from remote_addr, method, … or time to the log's own name; a dotted path in JSON
-	Fields  map[string]string
+	Format  Format        // for all files; "" and Auto detect it for each
 	Reorder time.Duration // lines are sorted within this window; 0 = they are not sorted
-	// that of times without a zone; nil = they are errors, and UTC in the log of HAProxy
-	Zone  *time.Location
-	Stdin io.Reader // the file named -
+	Stdin   io.Reader     // the file named -
+
+	// Fields map remote_addr, method, … or time to the log's own name; a dotted path in JSON.
+	Fields map[string]string
+
+	// Zone is that of times without a zone; nil = they are errors, and UTC in the log of HAProxy.
+	Zone *time.Location
 
 	// WholeTraces permits traces of package replay for [Reader.Trace] only: all files or none are
 	// traces. A first file of unknown JSON is one too. Without it the attempts of a trace are
@@ -33,17 +35,24 @@ type Options struct {
 type Stats struct {
 	Entries int64     // readable lines, those still in the window of Reorder included
 	Bad     int64     // lines that are not readable
-	First   []BadLine // the first ten of them
+	First   []BadLine // the first ten of Bad
 	Late    int64     // entries earlier than one that was returned before
-	// an Options.Reorder that sorts the lines read so far, a whole number of microseconds
+	Zeros   int64     // bytes of holes of zeros before lines, which were skipped
+
+	// Disorder is an Options.Reorder that sorts the lines read so far, in whole microseconds.
 	Disorder time.Duration
-	Zeros    int64 // bytes of holes of zeros before lines, which were skipped
-	// entries whose time has no zone and was read as UTC, because Options.Zone is nil
-	Zoneless   int64
-	Before2000 int64 // entries with an instant before 2000: probably a wrong clock or unit
-	// recorded traces have one of Sample keys, each with all of its calls; 0 or 1 = all keys
+
+	// Zoneless counts entries whose time has no zone and was read as UTC, because Options.Zone
+	// is nil.
+	Zoneless int64
+
+	// Before2000 counts entries with an instant before 2000: probably a wrong clock or unit.
+	Before2000 int64
+
+	// A recorded trace has one of Sample keys, each with all of its calls; 0 or 1 = all keys.
+	// Dropped calls of these keys are missing.
 	Sample  int64
-	Dropped int64 // calls of these keys that are missing
+	Dropped int64
 }
 
 // Lines returns the number of lines that are neither blank nor comments.
@@ -72,15 +81,18 @@ type Reader struct {
 	options Options
 	window  int64 // microseconds
 	files   []File
-	// by their first entries or, of closed files, the instant before which none comes
+
+	// sources are ordered by their first entries or, of closed files, by the instant before
+	// which none comes.
 	sources timeline[*source]
-	fields  []Field  // that the caller of Entries reads
+
+	fields  []Field  // those that the caller of Entries reads
 	row     row      // the line read last
 	names   []string // the fields of the first entry
-	current *Entry   // returned last, of the first source
-	free    []*Entry
-	room    int64 // bytes left for entries that wait to be sorted
-	last    int64 // the greatest instant returned
+	current *Entry   // the entry returned last, of the first source
+	free    []*Entry // entries for further lines
+	room    int64    // bytes left for entries that wait to be sorted
+	last    int64    // the greatest instant returned
 	stats   Stats
 }
 
@@ -93,7 +105,12 @@ func Open(names []string, o Options) (*Reader, error) {
 	if o.Format == Auto {
 		o.Format = ""
 	}
-	r := &Reader{options: o, window: o.Reorder.Microseconds(), sources: timeline[*source]{compare: (*source).compare}, room: maxHeld}
+	r := &Reader{
+		options: o,
+		window:  o.Reorder.Microseconds(),
+		sources: timeline[*source]{compare: (*source).compare},
+		room:    maxHeld,
+	}
 	for i, name := range names {
 		s, err := r.open(name, i)
 		if err != nil {
@@ -150,7 +167,8 @@ func (r *Reader) Entries(fields ...Field) iter.Seq2[*Entry, error] {
 // next returns the next entry, valid until the following call, or io.EOF.
 func (r *Reader) next() (*Entry, error) {
 	if e := r.current; e != nil {
-		r.current, r.room = nil, r.room+e.size()
+		r.current = nil
+		r.room += e.size()
 		if cap(e.values) > maxReused {
 			e.values = nil
 		}
@@ -198,11 +216,15 @@ func (r *Reader) entry() (e *Entry) {
 		r.names = r.row.fieldNames()
 	}
 	if n := len(r.free); n > 0 {
-		e, r.free = r.free[n-1], r.free[:n-1]
+		e = r.free[n-1]
+		r.free = r.free[:n-1]
 	} else {
 		e = &Entry{}
 	}
-	e.At, e.fields, e.values, e.ends = r.row.instant, r.fields, e.values[:0], e.ends[:0]
+	e.At = r.row.instant
+	e.fields = r.fields
+	e.values = e.values[:0]
+	e.ends = e.ends[:0]
 	for _, f := range r.fields {
 		e.values = append(e.values, r.row.get(f)...)
 		e.ends = append(e.ends, uint32(len(e.values)))

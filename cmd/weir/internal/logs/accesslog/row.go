@@ -64,7 +64,8 @@ func (r *row) fieldNames() (names []string) {
 			name = r.schema.columns[i]
 		}
 		dots := strings.Count(name, ".")
-		if isOuter := v.isObject && dots == 0; !isOuter && dots < 2 && !slices.Contains(names, name) {
+		isShown := dots < 2 && !(v.isObject && dots == 0)
+		if isShown && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -94,7 +95,7 @@ func pathOf(_ *row, b []byte) []byte {
 	return path
 }
 
-// queryOf returns the query of the same.
+// queryOf returns the query of a path, or of an absolute URL.
 func queryOf(_ *row, b []byte) []byte {
 	_, _, query := splitTarget(b)
 	return query
@@ -120,7 +121,8 @@ func requestHost(_ *row, b []byte) []byte {
 // requestTarget returns the target of a request line.
 func requestTarget(b []byte) []byte {
 	_, target, _ := bytes.Cut(b, []byte(" "))
-	if i := bytes.LastIndexByte(target, ' '); i >= 0 && bytes.HasPrefix(target[i+1:], []byte("HTTP/")) {
+	i := bytes.LastIndexByte(target, ' ')
+	if i >= 0 && bytes.HasPrefix(target[i+1:], []byte("HTTP/")) {
 		return target[:i]
 	}
 	return target
@@ -133,11 +135,13 @@ func percentDecoded(r *row, b []byte) []byte {
 	for len(b) > 0 {
 		if b[0] == '%' && len(b) > 2 {
 			if decoded, err := hex.AppendDecode(r.scratch, b[1:3]); err == nil {
-				r.scratch, b = decoded, b[3:]
+				r.scratch = decoded
+				b = b[3:]
 				continue
 			}
 		}
-		r.scratch, b = append(r.scratch, b[0]), b[1:]
+		r.scratch = append(r.scratch, b[0])
+		b = b[1:]
 	}
 	return r.scratched(mark)
 }
@@ -148,9 +152,11 @@ func splitTarget(b []byte) (authority, path, query []byte) {
 	path = b
 	if len(b) > 0 && b[0] != '/' {
 		if i := bytes.Index(b, []byte("://")); i > 0 && bytes.IndexByte(b[:i], '?') < 0 {
-			authority, path = b[i+3:], nil
+			authority = b[i+3:]
+			path = nil
 			if j := bytes.IndexAny(authority, "/?"); j >= 0 {
-				authority, path = authority[:j], authority[j:]
+				path = authority[j:]
+				authority = authority[:j]
 			}
 			if len(path) == 0 {
 				path = []byte("/")
@@ -158,7 +164,8 @@ func splitTarget(b []byte) (authority, path, query []byte) {
 		}
 	}
 	if i := bytes.IndexByte(path, '?'); i >= 0 {
-		path, query = path[:i], path[i+1:]
+		query = path[i+1:]
+		path = path[:i]
 	}
 	return authority, path, query
 }
@@ -198,7 +205,8 @@ func (r *row) unescaped(b []byte) []byte {
 				continue
 			}
 		}
-		r.scratch, b = append(r.scratch, b[0]), b[1:]
+		r.scratch = append(r.scratch, b[0])
+		b = b[1:]
 	}
 	return r.scratched(mark)
 }
@@ -206,9 +214,11 @@ func (r *row) unescaped(b []byte) []byte {
 const micro = 1_000_000
 
 const (
-	errTime   = problem("the time is in no known notation; use RFC 3339, 10/Oct/2000:13:55:36 -0700, or a number since 1970")
-	errNoZone = problem("the time has no zone, and a guess could be wrong by hours; log it with an offset, such as time_iso8601 of nginx")
-	errRange  = problem("the time is outside 1970 … 2255; log the time of the request")
+	errTime = problem("the time is in no known notation; use RFC 3339, " +
+		"10/Oct/2000:13:55:36 -0700, or a number since 1970")
+	errNoZone = problem("the time has no zone, and a guess could be wrong by hours; " +
+		"log it with an offset, such as time_iso8601 of nginx")
+	errRange = problem("the time is outside 1970 … 2255; log the time of the request")
 )
 
 // layouts are the notations of times, each with any fraction of a second.
@@ -227,10 +237,11 @@ func parseInstant(b []byte) (int64, error) {
 	if len(b) < len(time.DateTime) || b[4] != '-' && b[4] != '/' && b[2] != '/' {
 		return parseNumberTime(b)
 	}
-	text, isLeap := string(b), false
-	// a leap second counts as the second before it
+	text := string(b)
+	isLeap := false
 	if i := strings.LastIndex(text, ":60"); i == 16 || i == 17 {
-		text, isLeap = text[:i]+":59"+text[i+3:], true
+		isLeap = true // a leap second counts as the second before it
+		text = text[:i] + ":59" + text[i+3:]
 	}
 	for i, layout := range layouts {
 		if b[2] != layout[2] && (b[2] == '/' || layout[2] == '/') {
@@ -257,7 +268,8 @@ func parseNumberTime(b []byte) (int64, error) {
 	// seconds have up to 11 digits, and each unit 3 more
 	units := [...]string{"s", "ms", "us", "ns"}
 	unit := units[min(max(0, len(whole)/3-3), len(units)-1)]
-	if _, err := strconv.ParseFloat(text, 64); err != nil || strings.Trim(text, "-0123456789.") != "" {
+	_, err := strconv.ParseFloat(text, 64)
+	if err != nil || strings.Trim(text, "-0123456789.") != "" {
 		return 0, errTime
 	}
 	d, err := time.ParseDuration(text + unit)

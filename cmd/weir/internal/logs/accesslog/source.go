@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -28,11 +29,13 @@ const (
 // ErrLong reports a line that does not fit in its buffer.
 const ErrLong = problem("the line is longer than 131072 bytes")
 
-const errBlank = problem("the first 65536 bytes are blank lines; remove them, or name the format with the format option")
+const errBlank = problem("the first 65536 bytes are blank lines; remove them, " +
+	"or name the format with the format option")
 
 const errReplaced = problem("the file was replaced while it was read; run again")
 
-const errTruncated = problem("the compressed data end early or are damaged here; is the file still being written?")
+const errTruncated = problem("the compressed data end early or are damaged here; " +
+	"is the file still being written?")
 
 // Errors of files that are neither logs nor traces that can be read.
 const (
@@ -56,7 +59,7 @@ type source struct {
 	text    io.Reader // decompressed
 	lines   *bufio.Reader
 	line    int64 // lines read
-	entries int64 // of them
+	entries int64 // lines with an entry
 	bad     int64 // lines that are not readable
 	ended   bool
 	newHole int64 // zero bytes that openLines skipped, and that are not counted yet
@@ -68,7 +71,12 @@ type source struct {
 // open opens a file, detects its format, and closes it again. Standard input and pipes stay
 // open.
 func (r *Reader) open(name string, index int) (*source, error) {
-	s := &source{Reader: r, name: name, index: index, waiting: timeline[*Entry]{compare: (*Entry).compare}}
+	s := &source{
+		Reader:  r,
+		name:    name,
+		index:   index,
+		waiting: timeline[*Entry]{compare: (*Entry).compare},
+	}
 	if name == stdin && slices.ContainsFunc(r.files, func(f File) bool { return f.Name == name }) {
 		return nil, errors.New("standard input, -, is given twice")
 	}
@@ -98,46 +106,62 @@ func (r *Reader) open(name string, index int) (*source, error) {
 // formatOf returns the format of the next file by its first lines, which may end where the
 // data are damaged. It is "" for a file without lines.
 func (r *Reader) formatOf(sample []byte, damaged bool) (Format, error) {
-	first := slices.IndexFunc(r.files, func(f File) bool { return f.Format != "" })
-	whole, isTrace := r.options.WholeTraces, first >= 0 && r.files[first].Format == JSONL
-	format, err := detect(sample, r.options)
-	switch {
-	case err == errEmpty && !damaged && len(sample) < sampleBytes:
+	detected, err := detect(sample, r.options)
+	isEmpty := err == errEmpty && !damaged
+	if isEmpty && len(sample) < sampleBytes {
 		return "", nil
-	case err == errEmpty && !damaged && r.options.Format == "":
+	}
+	if isEmpty && r.options.Format == "" {
 		return "", errBlank
-	case whole && isTrace && format != JSONL:
-		return "", ErrMixed
+	}
+	if r.options.WholeTraces {
+		format, err := r.wholeTrace(sample, detected, err)
+		if format != "" || err != nil {
+			return format, err
+		}
+	}
+	switch {
 	case r.options.Format != "":
 		return r.options.Format, nil // it is tried
-	case whole && first < 0 && err != nil && looksLikeJSON(sample):
-		return JSONL, nil
 	case err != nil && damaged:
 		return "", errTruncated
-	case whole && first >= 0 && !isTrace && format == JSONL:
+	}
+	return detected, err
+}
+
+// wholeTrace returns JSONL for a first file of unknown JSON, and an error for a trace among logs
+// or a log among traces. detected is the format of the file, or wrong the error.
+func (r *Reader) wholeTrace(sample []byte, detected Format, wrong error) (Format, error) {
+	isNamed := r.options.Format != ""
+	first := slices.IndexFunc(r.files, func(f File) bool { return f.Format != "" })
+	if first < 0 {
+		if !isNamed && wrong != nil && looksLikeJSON(sample) {
+			return JSONL, nil
+		}
+		return "", nil
+	}
+	isTrace := r.files[first].Format == JSONL
+	switch {
+	case isTrace && detected != JSONL:
+		return "", ErrMixed
+	case !isTrace && !isNamed && detected == JSONL:
 		return "", errTrace
 	}
-	return format, err
+	return "", nil
 }
 
 // openLines opens the file for reading, decompressed.
 func (s *source) openLines() error {
 	in := s.options.Stdin
-	if s.once = s.name == stdin; !s.once {
+	s.once = s.name == stdin
+	if !s.once {
 		f, err := os.Open(s.name)
 		if err != nil {
 			return err
 		}
-		if info, err := f.Stat(); err == nil && info.IsDir() {
+		if err := s.checkFile(f); err != nil {
 			f.Close()
-			return fmt.Errorf("%s %w", s.name, ErrDirectory)
-		} else if err == nil {
-			s.once = !info.Mode().IsRegular()
-			if s.file != nil && !os.SameFile(s.file, info) {
-				f.Close()
-				return &os.PathError{Op: "open", Path: s.name, Err: errReplaced}
-			}
-			s.file = info
+			return err
 		}
 		s.closers = append(s.closers, func() { f.Close() })
 		in = f
@@ -150,11 +174,31 @@ func (s *source) openLines() error {
 	if z, ok := text.(*zstd.Decoder); ok {
 		s.closers = append(s.closers, z.Close)
 	}
-	s.text, s.lines, s.line, s.ended = text, bufio.NewReaderSize(text, MaxLineBytes+2), 0, false
+	s.text = text
+	s.lines = bufio.NewReaderSize(text, MaxLineBytes+2)
+	s.line = 0
+	s.ended = false
 	if mark, _ := s.lines.Peek(3); string(mark) == "\ufeff" { // a byte order mark
 		s.lines.Discard(3)
 	}
 	s.newHole = skipZeros(s.lines)
+	return nil
+}
+
+// checkFile rejects a directory, and a file that is not the one that Open found.
+func (s *source) checkFile(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return nil // reading fails, or works
+	}
+	if info.IsDir() {
+		return fmt.Errorf("%s %w", s.name, ErrDirectory)
+	}
+	s.once = !info.Mode().IsRegular()
+	if s.file != nil && !os.SameFile(s.file, info) {
+		return &os.PathError{Op: "open", Path: s.name, Err: errReplaced}
+	}
+	s.file = info
 	return nil
 }
 
@@ -197,13 +241,18 @@ func decompress(in io.Reader) (text io.Reader, err error) {
 // isZstandard reports whether a file begins like a frame of zstd, or like a skippable frame,
 // with which the files of pzstd begin.
 func isZstandard(b []byte) bool {
-	return bytes.Equal(b, []byte{0x28, 0xb5, 0x2f, 0xfd}) || len(b) == 4 && b[0]&0xf0 == 0x50 && bytes.Equal(b[1:], []byte{0x2a, 0x4d, 0x18})
+	isFrame := bytes.Equal(b, []byte{0x28, 0xb5, 0x2f, 0xfd})
+	isSkippable := len(b) == 4 && b[0]&0xf0 == 0x50 && bytes.Equal(b[1:], []byte{0x2a, 0x4d, 0x18})
+	return isFrame || isSkippable
 }
 
 // isDamaged reports whether compressed data end early or are damaged: every error of a
 // decompressor except one of the file below it.
 func (s *source) isDamaged(err error) bool {
-	if _, plain := s.text.(*bufio.Reader); plain || err == nil || err == io.EOF || err == bufio.ErrBufferFull {
+	if _, plain := s.text.(*bufio.Reader); plain {
+		return false
+	}
+	if err == nil || err == io.EOF || err == bufio.ErrBufferFull {
 		return false
 	}
 	return !errors.As(err, new(*os.PathError))
@@ -232,7 +281,8 @@ func sampleOf(lines *bufio.Reader, pipe bool, o Options) ([]byte, error) {
 		want = 1
 	}
 	b, err := lines.Peek(want)
-	fits, seen := isEntry(newBallot(o)), 0
+	fits := isEntry(newBallot(o))
+	seen := 0 // bytes of b that were looked at
 	for pipe && err == nil && len(b) < sampleBytes {
 		b, _ = lines.Peek(lines.Buffered())
 		end := bytes.LastIndexByte(b, '\n') + 1
@@ -260,13 +310,21 @@ func isEntry(b *ballot) func(line []byte) bool {
 
 // least returns the least instant of the sample, or 0 if it has none.
 func (s *source) least(sample []byte) int64 {
-	p, r, least := newParser(s.format, s.parser.options), &row{}, int64(-1)
+	p := newParser(s.format, s.parser.options)
+	r := new(row)
+	least := int64(math.MaxInt64)
 	for _, line := range firstLines(sample) {
-		if isComment := p.comment(line) && s.format != JSONL; !isComment && p.parse(r, line) == nil && (least < 0 || r.instant < least) {
-			least = r.instant
+		if p.comment(line) && s.format != JSONL {
+			continue
+		}
+		if p.parse(r, line) == nil {
+			least = min(least, r.instant)
 		}
 	}
-	return max(0, least)
+	if least == math.MaxInt64 {
+		return 0
+	}
+	return least
 }
 
 // compare orders sources by their first entries. A closed file comes before the entries that
@@ -274,7 +332,8 @@ func (s *source) least(sample []byte) int64 {
 func (s *source) compare(other *source) int {
 	at, isClosed := s.position()
 	otherAt, otherClosed := other.position()
-	return cmp.Or(cmp.Compare(at, otherAt), cmp.Compare(otherClosed, isClosed), cmp.Compare(s.index, other.index))
+	return cmp.Or(cmp.Compare(at, otherAt), cmp.Compare(otherClosed, isClosed),
+		cmp.Compare(s.index, other.index))
 }
 
 // position returns the instant before which the source has no entry; closed is 1 for a file
@@ -294,7 +353,9 @@ func (s *source) fill() error {
 		}
 	}
 	for !s.ended {
-		if e := s.waiting.first(); e != nil && (s.newest-e.At >= s.window || s.waiting.Len() >= maxWaiting) {
+		e := s.waiting.first()
+		isFull := s.waiting.Len() >= maxWaiting
+		if e != nil && (isFull || s.newest-e.At >= s.window) {
 			return nil
 		}
 		if err := s.read(); err != nil {
@@ -323,7 +384,8 @@ func (s *source) read() error {
 		err = s.take(bytes.TrimRight(line, " \t\r\n"))
 	case err == ErrLong:
 	case s.isDamaged(err):
-		err, s.ended = errTruncated, true
+		err = errTruncated
+		s.ended = true
 	default:
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
@@ -335,7 +397,9 @@ func (s *source) read() error {
 		}
 	}
 	if s.room < 0 {
-		return fmt.Errorf("%s:%d: the lines that wait to be sorted take more than %d MiB; use a shorter --reorder, or fields with shorter values", s.name, s.line, maxHeld>>20)
+		return fmt.Errorf("%s:%d: the lines that wait to be sorted take more than %d MiB; "+
+			"use a shorter --reorder, or fields with shorter values",
+			s.name, s.line, maxHeld>>20)
 	}
 	return nil
 }
@@ -348,7 +412,8 @@ func (s *source) take(line []byte) error {
 	if s.format == JSONL && IsTraceHeader(line) {
 		h, err := ParseTraceHeader(line)
 		if err == nil {
-			s.stats.Sample, s.stats.Dropped = max(s.stats.Sample, h.Sample), s.stats.Dropped+h.Dropped
+			s.stats.Sample = max(s.stats.Sample, h.Sample)
+			s.stats.Dropped += h.Dropped
 		}
 		return err
 	}
@@ -362,7 +427,8 @@ func (s *source) take(line []byte) error {
 		return err
 	}
 	e := s.entry()
-	e.File, e.Line = s.name, s.line
+	e.File = s.name
+	e.Line = s.line
 	s.stats.Entries++
 	s.entries++
 	if e.At < year2000 {
@@ -406,7 +472,8 @@ func (s *source) doubt() error {
 	if s.options.Format != "" || s.format == JSONL || s.entries >= s.bad || s.entries == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: only %d of %d lines have the detected format %s; if it is right, name it with --format %s",
+	return fmt.Errorf("%s: only %d of %d lines have the detected format %s; "+
+		"if it is right, name it with --format %s",
 		s.name, s.entries, s.entries+s.bad, s.format, s.format)
 }
 
@@ -415,5 +482,6 @@ func (s *source) close() {
 	for _, end := range slices.Backward(s.closers) {
 		end()
 	}
-	s.closers, s.lines = nil, nil
+	s.closers = nil
+	s.lines = nil
 }

@@ -15,7 +15,9 @@ type TraceHeader struct {
 	Version int64  `json:"trace"`  // TraceVersion
 	Sample  int64  `json:"sample"` // one of Sample keys is recorded, 1 … weir.MaxUnits; 1 = all
 	Keys    string `json:"keys"`   // hashed or plain: the values of keys
-	// calls of recorded keys that are missing since the header before, 0 … weir.MaxUnits
+
+	// Dropped is the number of calls of recorded keys that are missing since the header before,
+	// 0 … weir.MaxUnits.
 	Dropped int64 `json:"dropped"`
 }
 
@@ -34,17 +36,24 @@ const headerStart = `{"trace":`
 // IsTraceHeader reports whether a line begins like a header.
 func IsTraceHeader(line []byte) bool { return bytes.HasPrefix(line, []byte(headerStart)) }
 
+// exampleHeader is a header for error messages.
+var exampleHeader = TraceHeader{Version: TraceVersion, Sample: 10, Keys: "hashed"}
+
 // ParseTraceHeader reads a header.
 func ParseTraceHeader(line []byte) (h TraceHeader, err error) {
 	err = json.Unmarshal(line, &h)
 	written := h.AppendJSON(nil)
+	inRange := func(n, least int64) bool { return least <= n && n <= weir.MaxUnits }
 	switch {
 	case err == nil && h.Version != TraceVersion:
-		return h, fmt.Errorf("the trace has version %d, and this weir reads %d; use the weir that recorded it", h.Version, TraceVersion)
-	case err == nil && (h.Sample < 1 || h.Sample > weir.MaxUnits || h.Dropped < 0 || h.Dropped > weir.MaxUnits):
-		return h, fmt.Errorf("the header has sample %d and dropped %d; use 1 to %d and 0 to %d", h.Sample, h.Dropped, weir.MaxUnits, weir.MaxUnits)
+		return h, fmt.Errorf("the trace has version %d, and this weir reads %d; "+
+			"use the weir that recorded it", h.Version, TraceVersion)
+	case err == nil && !(inRange(h.Sample, 1) && inRange(h.Dropped, 0)):
+		return h, fmt.Errorf("the header has sample %d and dropped %d; use 1 to %d and 0 to %d",
+			h.Sample, h.Dropped, weir.MaxUnits, weir.MaxUnits)
 	case err != nil || !bytes.Equal(bytes.TrimSpace(line), bytes.TrimSpace(written)):
-		return h, fmt.Errorf("the header of the trace is cut off or changed; it is %s", bytes.TrimSpace(TraceHeader{TraceVersion, 10, "hashed", 0}.AppendJSON(nil)))
+		return h, fmt.Errorf("the header of the trace is cut off or changed; it is %s",
+			bytes.TrimSpace(exampleHeader.AppendJSON(nil)))
 	}
 	return h, nil
 }
