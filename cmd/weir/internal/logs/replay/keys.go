@@ -40,7 +40,8 @@ func (k *Keys) Text(number int) string {
 // find returns the number of a key, or -1 with the hash for a new one.
 func (k *Keys) find(text []byte) (number int, hash uint32) {
 	if k.numbers == nil {
-		k.seed, k.numbers = maphash.MakeSeed(), map[uint32]uint32{}
+		k.seed = maphash.MakeSeed()
+		k.numbers = map[uint32]uint32{}
 	}
 	for hash = uint32(maphash.Bytes(k.seed, text)); ; hash++ {
 		number, taken := k.numbers[hash]

@@ -22,21 +22,24 @@ const MaxLineBytes = 64 << 10
 // microseconds.
 type Line struct {
 	At     int64  // at_us, 0 … weir.MaxInstant
-	Policy string // its name
-	Key    Key    // in the order of the line; names are unique
-	N      int64  // units, 0 … weir.MaxUnits; default 1, of Extend 0
+	Policy string // policy
+	Key    Key    // key, in the order of the line; names are unique
+	N      int64  // n, units, 0 … weir.MaxUnits; default 1, of Extend 0
 	Op     engine.Op
-	// Count: the name of a limit. Reset and Block: the limit; "" = those that count by every
-	// dimension
-	Limit     string
-	Last      int64 // Count: last_us, 0 … weir.MaxInstant
-	GrantedAt int64 // Refund: granted_at_us, 0 … weir.MaxInstant
-	// Attempt, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none.
-	// Settle and Extend: the reservation
-	ID      string
-	TTL     int64 // Attempt: ttl_us, the life of the reservation ID that it opens; 0 = none
-	For     int64 // Block: for_us; 0 ends blocks
-	MaxWait int64 // Attempt: max_wait_us, the longest wait; 0 = none
+
+	// Limit is the name of a limit: to count in, or to reset or block; "" = those that count by
+	// every dimension.
+	Limit string
+
+	// ID is the idempotency key of Attempt, Record and Refund, at most weir.MaxIDBytes bytes;
+	// "" = none. Of Settle and Extend it is the reservation.
+	ID string
+
+	Last      int64 // last_us, the span of Count, 0 … weir.MaxInstant
+	GrantedAt int64 // granted_at_us of Refund, 0 … weir.MaxInstant
+	TTL       int64 // ttl_us of Attempt, the life of the reservation ID that it opens; 0 = none
+	For       int64 // for_us of Block; 0 ends blocks
+	MaxWait   int64 // max_wait_us of Attempt, the longest wait; 0 = none
 
 	given uint16 // the fields of the text: 1 << the index in lineFields
 }
@@ -89,27 +92,87 @@ const (
 )
 
 var lineFields = [...]lineField{
-	{name: "at_us", want: "at_us" + wholeNumber, number: func(l *Line) *int64 { return &l.At }, most: weir.MaxInstant,
-		ops: everyOp, next: "every line names its instant, in microseconds since 1970"},
-	{name: "policy", want: "policy must be a string", text: func(l *Line) *string { return &l.Policy },
-		ops: everyOp, next: "every line names the policy that decides it"},
-	{name: "key", want: "key must be an object of dimensions and their values"},
-	{name: "n", want: "n" + wholeNumber, number: func(l *Line) *int64 { return &l.N }, most: weir.MaxUnits,
-		ops: 1 << engine.Settle, next: "a settlement names the units that were used"},
-	{name: "op", want: "op must be a string"},
-	{name: "limit", want: "limit must be a string", text: func(l *Line) *string { return &l.Limit },
-		ops: 1 << engine.Count, next: "a count names the limit to count in"},
-	{name: "last_us", want: "last_us" + wholeNumber, number: func(l *Line) *int64 { return &l.Last }, most: weir.MaxInstant,
-		ops: 1 << engine.Count, next: "a count names its span in microseconds, 1 to the limit's window"},
-	{name: "granted_at_us", want: "granted_at_us" + wholeNumber, number: func(l *Line) *int64 { return &l.GrantedAt }, most: weir.MaxInstant,
-		ops: 1 << engine.Refund, next: "a refund names the instant of the grant, the at_us of its answer"},
-	{name: "id", want: "id must be a string", text: func(l *Line) *string { return &l.ID },
-		ops: 1<<engine.Settle | 1<<engine.Extend, next: "a settlement and an extension name their reservation, the id of its check"},
-	{name: "ttl_us", want: "ttl_us" + wholeNumber, number: func(l *Line) *int64 { return &l.TTL }, most: weir.MaxWindow.Microseconds()},
-	{name: "for_us", want: "for_us" + wholeNumber, number: func(l *Line) *int64 { return &l.For }, most: weir.MaxWindow.Microseconds(),
-		ops: 1 << engine.Block, next: "a block names its time in microseconds; 0 ends blocks"},
-	{name: "max_wait_us", want: "max_wait_us" + wholeNumber, number: func(l *Line) *int64 { return &l.MaxWait },
-		most: weir.MaxWindow.Microseconds()},
+	{
+		name:   "at_us",
+		want:   "at_us" + wholeNumber,
+		number: func(l *Line) *int64 { return &l.At },
+		most:   weir.MaxInstant,
+		ops:    everyOp,
+		next:   "every line names its instant, in microseconds since 1970",
+	},
+	{
+		name: "policy",
+		want: "policy must be a string",
+		text: func(l *Line) *string { return &l.Policy },
+		ops:  everyOp,
+		next: "every line names the policy that decides it",
+	},
+	{
+		name: "key",
+		want: "key must be an object of dimensions and their values",
+	},
+	{
+		name:   "n",
+		want:   "n" + wholeNumber,
+		number: func(l *Line) *int64 { return &l.N },
+		most:   weir.MaxUnits,
+		ops:    1 << engine.Settle,
+		next:   "a settlement names the units that were used",
+	},
+	{
+		name: "op",
+		want: "op must be a string",
+	},
+	{
+		name: "limit",
+		want: "limit must be a string",
+		text: func(l *Line) *string { return &l.Limit },
+		ops:  1 << engine.Count,
+		next: "a count names the limit to count in",
+	},
+	{
+		name:   "last_us",
+		want:   "last_us" + wholeNumber,
+		number: func(l *Line) *int64 { return &l.Last },
+		most:   weir.MaxInstant,
+		ops:    1 << engine.Count,
+		next:   "a count names its span in microseconds, 1 to the limit's window",
+	},
+	{
+		name:   "granted_at_us",
+		want:   "granted_at_us" + wholeNumber,
+		number: func(l *Line) *int64 { return &l.GrantedAt },
+		most:   weir.MaxInstant,
+		ops:    1 << engine.Refund,
+		next:   "a refund names the instant of the grant, the at_us of its answer",
+	},
+	{
+		name: "id",
+		want: "id must be a string",
+		text: func(l *Line) *string { return &l.ID },
+		ops:  1<<engine.Settle | 1<<engine.Extend,
+		next: "a settlement and an extension name their reservation, the id of its check",
+	},
+	{
+		name:   "ttl_us",
+		want:   "ttl_us" + wholeNumber,
+		number: func(l *Line) *int64 { return &l.TTL },
+		most:   weir.MaxWindow.Microseconds(),
+	},
+	{
+		name:   "for_us",
+		want:   "for_us" + wholeNumber,
+		number: func(l *Line) *int64 { return &l.For },
+		most:   weir.MaxWindow.Microseconds(),
+		ops:    1 << engine.Block,
+		next:   "a block names its time in microseconds; 0 ends blocks",
+	},
+	{
+		name:   "max_wait_us",
+		want:   "max_wait_us" + wholeNumber,
+		number: func(l *Line) *int64 { return &l.MaxWait },
+		most:   weir.MaxWindow.Microseconds(),
+	},
 }
 
 // fieldNames returns the names of all fields, for messages.
@@ -140,10 +203,12 @@ func (l *Line) check() error {
 		}
 	}
 	if (l.ID == "" || len(l.ID) > weir.MaxIDBytes) && l.has("id") {
-		return lineError(fmt.Sprintf("id is %d bytes long; use 1 to %d, or leave it away", len(l.ID), weir.MaxIDBytes))
+		return lineError(fmt.Sprintf("id is %d bytes long; use 1 to %d, or leave it away",
+			len(l.ID), weir.MaxIDBytes))
 	}
 	if l.TTL > 0 && (l.Op != engine.Attempt || l.ID == "") {
-		return lineError("ttl_us is for a check with an id, which opens a reservation; leave it away")
+		return lineError("ttl_us is for a check with an id, which opens a reservation; " +
+			"leave it away")
 	}
 	if l.MaxWait > 0 && l.Op != engine.Attempt {
 		return lineError("max_wait_us is for a check, which may wait; leave it away")
@@ -206,7 +271,7 @@ func (l *Line) AppendJSON(b []byte) []byte {
 // parser reads lines. Strings that are equal to those of the line before are not allocated.
 type parser struct {
 	strictjson.Reader
-	line *Line                   // that is read
+	line *Line                   // the line that is being read
 	last [len(lineFields)]string // by field: the string of the last line that has it
 }
 
@@ -214,7 +279,8 @@ type parser struct {
 func (p *parser) parse(b []byte, line *Line) error {
 	*line = Line{Key: line.Key[:0]}
 	p.line = line
-	if err := p.Read(b, "a line must be an object", "more text behind the object; write one object per line", p.field); err != nil {
+	const trailing = "more text behind the object; write one object per line"
+	if err := p.Read(b, "a line must be an object", trailing, p.field); err != nil {
 		return err
 	}
 	if !line.has("n") {
@@ -232,15 +298,18 @@ func defaultUnits(op engine.Op) int64 {
 	return 1
 }
 
-var errTooLong = lineError(fmt.Sprintf("the line is longer than %d bytes; write one object per line", MaxLineBytes))
+var errTooLong = lineError(fmt.Sprintf("the line is longer than %d bytes; "+
+	"write one object per line", MaxLineBytes))
 
 // field reads a field.
 func (p *parser) field(name []byte) (err error) {
 	i := slices.IndexFunc(lineFields[:], func(f lineField) bool { return f.name == string(name) })
 	if i < 0 {
-		return p.Fault(fmt.Sprintf("unknown field %q; a line has %s", shorten.Text(name), fieldNames()))
+		return p.Fault(fmt.Sprintf("unknown field %q; a line has %s", shorten.Text(name),
+			fieldNames()))
 	}
-	switch f := &lineFields[i]; {
+	f := &lineFields[i]
+	switch {
 	case f.number != nil:
 		*f.number(p.line), err = p.Number(f.want)
 	case f.text != nil:
@@ -251,7 +320,8 @@ func (p *parser) field(name []byte) (err error) {
 		word, err = p.Text(f.want)
 		op := slices.Index(opNames[:], string(word))
 		if err == nil && op < 0 {
-			err = p.Fault(fmt.Sprintf("unknown op %q; use check, peek, record, refund, reset, count, settle, extend or block", shorten.Text(word)))
+			err = p.Fault(fmt.Sprintf("unknown op %q; use check, peek, record, refund, reset, "+
+				"count, settle, extend or block", shorten.Text(word)))
 		}
 		p.line.Op = engine.Op(max(op, 0))
 	default:
@@ -279,7 +349,7 @@ func (p *parser) dimension(name []byte) (err error) {
 		return p.Fault(fmt.Sprintf("a key has at most %d dimensions", weir.MaxDimensions))
 	}
 	p.line.Key = slices.Grow(p.line.Key, 1)[:n+1]
-	d := &p.line.Key[n] // probably that of the line before
+	d := &p.line.Key[n] // its memory probably holds that of the line before
 	if d.Name != string(name) {
 		d.Name = string(name)
 	}

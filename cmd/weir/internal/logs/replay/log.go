@@ -27,7 +27,7 @@ const (
 // LogRunner decides the requests of access logs. It is used by one goroutine at a time.
 type LogRunner struct {
 	policies []*logPolicy
-	old      []*logPolicy // those of the other file
+	old      []*logPolicy // the policies of the other file
 	oldName  string       // the name of that file; "" = none
 	selector *LogKeys
 	attempt  enforce.Request // reused, because a pointer to it leaves the function
@@ -67,7 +67,8 @@ func NewLogRunner(f *policy.File, e engine.Engine, o LogOptions) (*LogRunner, er
 		})
 		if !used {
 			p := r.policies[0]
-			return nil, fmt.Errorf("no policy counts by %q; policy %s counts by %q", k.Dimension, p.rule.Name, p.rule.Dimensions())
+			return nil, fmt.Errorf("no policy counts by %q; policy %s counts by %q", k.Dimension,
+				p.rule.Name, p.rule.Dimensions())
 		}
 	}
 	return r, nil
@@ -129,7 +130,8 @@ func (p *logPolicy) missing() error {
 			if d.name == "ip" {
 				field = string(accesslog.RemoteAddr)
 			}
-			return fmt.Errorf("policy %s counts by %s; add --key %s=FIELD, such as --key %s=%s", p.rule.Name, d.name, d.name, d.name, field)
+			return fmt.Errorf("policy %s counts by %s; add --key %s=FIELD, such as --key %s=%s",
+				p.rule.Name, d.name, d.name, d.name, field)
 		}
 	}
 	return nil
@@ -174,10 +176,12 @@ func (r *LogRunner) decide(p *logPolicy, e *accesslog.Entry, n int64) (logOutcom
 	key := p.keys.Add(r.selector.encoded)
 	if key == len(p.stats) { // a new one
 		p.stats = append(p.stats, keyStats{})
-		r.keys, r.keyBytes = r.keys+1, r.keyBytes+len(r.selector.encoded)
+		r.keys++
+		r.keyBytes += len(r.selector.encoded)
 	}
 	if r.keys > MaxLogKeys || r.keyBytes > MaxLogKeyBytes {
-		return 0, &LogError{fmt.Sprintf("the logs have more than %d keys or %d MiB of keys, too many for the summary; select requests with --where",
+		return 0, &LogError{fmt.Sprintf("the logs have more than %d keys or %d MiB of keys, "+
+			"too many for the summary; select requests with --where",
 			MaxLogKeys, MaxLogKeyBytes>>20)}
 	}
 	plan := 0
@@ -188,7 +192,8 @@ func (r *LogRunner) decide(p *logPolicy, e *accesslog.Entry, n int64) (logOutcom
 	target := enforce.Target{Key: weir.K(values(p.keys.Text(key), few[:0])...), Plan: plan}
 	r.attempt = enforce.Request{Target: target, Op: engine.Attempt, N: n, At: time.UnixMicro(e.At)}
 	o, err := p.rule.Decide(context.Background(), &r.attempt)
-	switch err = cmp.Or(err, o.Err); {
+	err = cmp.Or(err, o.Err)
+	switch {
 	case err == nil:
 		return p.count(&p.stats[key], &o, e.At), nil
 	case answer.IsBadInput(err) || errors.Is(err, weir.ErrFull):
@@ -198,7 +203,7 @@ func (r *LogRunner) decide(p *logPolicy, e *accesslog.Entry, n int64) (logOutcom
 	return 0, err
 }
 
-// count counts a decision, that before shadow mode.
+// count counts a decision as it was before shadow mode.
 func (p *logPolicy) count(s *keyStats, o *enforce.Outcome, at int64) logOutcome {
 	d := &o.Decision
 	if o.Applied.Shadow {
@@ -215,24 +220,20 @@ func (p *logPolicy) count(s *keyStats, o *enforce.Outcome, at int64) logOutcome 
 	}
 	s.denied++
 	p.summary.Denied++
-	if i := slices.IndexFunc(p.summary.Limits, func(l *LogLimitSummary) bool { return l.Limit == d.Limit }); i >= 0 {
-		p.summary.Limits[i].Denied++
+	for _, limit := range p.summary.Limits {
+		if limit.Limit == d.Limit {
+			limit.Denied++
+		}
 	}
 	return denied
 }
 
 // changes compares the policies of both files, those of the new one first.
 func (r *LogRunner) changes() *LogChanges {
-	of := func(policies []*logPolicy, name string) *logPolicy {
-		if i := slices.IndexFunc(policies, func(p *logPolicy) bool { return p.rule.Name == name }); i >= 0 {
-			return policies[i]
-		}
-		return nil
-	}
 	all := &LogChanges{File: r.oldName}
 	for _, now := range r.policies {
 		c := &LogChange{Policy: now.rule.Name, New: &now.summary.LogDecisions}
-		if before := of(r.old, now.rule.Name); before != nil {
+		if before := policyNamed(r.old, now.rule.Name); before != nil {
 			c.Old = &before.summary.LogDecisions
 			if sameDimensions(before, now) {
 				c.KeysNewlyDenied, c.NewlyDenied = now.deniedUnlike(before)
@@ -242,16 +243,32 @@ func (r *LogRunner) changes() *LogChanges {
 		all.Policies = append(all.Policies, c)
 	}
 	for _, before := range r.old {
-		if of(r.policies, before.rule.Name) == nil {
-			all.Policies = append(all.Policies, &LogChange{Policy: before.rule.Name, Old: &before.summary.LogDecisions})
+		if policyNamed(r.policies, before.rule.Name) == nil {
+			all.Policies = append(all.Policies, &LogChange{
+				Policy: before.rule.Name,
+				Old:    &before.summary.LogDecisions,
+			})
 		}
 	}
 	return all
 }
 
+// policyNamed returns the policy with a name, or nil.
+func policyNamed(policies []*logPolicy, name string) *logPolicy {
+	for _, p := range policies {
+		if p.rule.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
 // sameDimensions reports whether two policies count by the same dimensions, in any order.
 func sameDimensions(a, b *logPolicy) bool {
-	return slices.Equal(slices.Sorted(slices.Values(a.rule.Dimensions())), slices.Sorted(slices.Values(b.rule.Dimensions())))
+	sorted := func(p *logPolicy) []string {
+		return slices.Sorted(slices.Values(p.rule.Dimensions()))
+	}
+	return slices.Equal(sorted(a), sorted(b))
 }
 
 // deniedUnlike returns the number of keys with a denial that another file does not deny, and
@@ -264,7 +281,8 @@ func (p *logPolicy) deniedUnlike(other *logPolicy) (n *int64, top []LogKeyChange
 	var encoded []byte
 	var split []string
 	all := p.denied(func(key int) bool {
-		encoded, split = encoded[:0], values(p.keys.Text(key), split[:0])
+		encoded = encoded[:0]
+		split = values(p.keys.Text(key), split[:0])
 		for _, at := range places {
 			encoded = keyenc.Append(encoded, split[at])
 		}
@@ -288,7 +306,11 @@ func (p *logPolicy) denied(is func(key int) bool) (all []int) {
 	}
 	slices.SortFunc(all, func(a, b int) int {
 		x, y := &p.stats[a], &p.stats[b]
-		return cmp.Or(cmp.Compare(y.denied, x.denied), cmp.Compare(x.firstDenied, y.firstDenied), cmp.Compare(p.keys.Text(a), p.keys.Text(b)))
+		return cmp.Or(
+			cmp.Compare(y.denied, x.denied),
+			cmp.Compare(x.firstDenied, y.firstDenied),
+			cmp.Compare(p.keys.Text(a), p.keys.Text(b)),
+		)
 	})
 	return all
 }

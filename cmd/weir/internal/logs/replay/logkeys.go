@@ -21,8 +21,7 @@ import (
 
 // LogOptions select the requests of access logs and their keys.
 type LogOptions struct {
-	// the policy that decides; "" = every policy for which all dimensions have a key
-	Policy string
+	Policy string     // the policy that decides; "" = all whose dimensions have a key
 	Keys   []LogKey   // several path prefixes may have one dimension
 	Where  []LogWhere // all must match
 	Units  LogUnits   // the zero LogUnits are 0 units
@@ -47,7 +46,8 @@ type LogKey struct {
 func ParseLogKey(text string) (LogKey, error) {
 	name, from, ok := strings.Cut(text, "=")
 	if !ok || name == "" || from == "" {
-		return LogKey{}, fmt.Errorf("%q is no key; write DIMENSION=FIELD, such as ip=remote_addr", text)
+		return LogKey{}, fmt.Errorf("%q is no key; write DIMENSION=FIELD, such as ip=remote_addr",
+			text)
 	}
 	if prefix, ok := strings.CutPrefix(from, "path:"); ok {
 		if !strings.HasPrefix(prefix, "/") {
@@ -89,19 +89,25 @@ func ParseLogWhere(text string) (LogWhere, error) {
 	if i := strings.IndexAny(text, "<>~!"); !ok && i > 0 {
 		name = text[:i+1]
 	} else if !ok {
-		return LogWhere{}, fmt.Errorf("%q is no condition; write FIELD=GLOB, such as path=/search*, or FIELD!=GLOB", text)
+		return LogWhere{}, fmt.Errorf("%q is no condition; "+
+			"write FIELD=GLOB, such as path=/search*, or FIELD!=GLOB", text)
 	}
 	name, isNot := strings.CutSuffix(name, "!")
 	isNot = isNot && ok
-	if field := strings.TrimRight(name, "!<>~^*$ "); field != name || !ok || strings.HasPrefix(glob, "=") || strings.HasPrefix(glob, "~") {
-		return LogWhere{}, fmt.Errorf("%q has another operator than = and !=, which select what matches a pattern and what does not; write %s=GLOB or %s!=GLOB", text, field, field)
+	field := strings.TrimRight(name, "!<>~^*$ ")
+	isOtherOperator := strings.HasPrefix(glob, "=") || strings.HasPrefix(glob, "~")
+	if field != name || !ok || isOtherOperator {
+		return LogWhere{}, fmt.Errorf("%q has another operator than = and !=, "+
+			"which select what matches a pattern and what does not; write %s=GLOB or %s!=GLOB",
+			text, field, field)
 	}
 	f, err := accesslog.ParseField(name)
 	if err != nil {
 		return LogWhere{}, fmt.Errorf("%q: %w", text, err)
 	}
 	if !utf8.ValidString(glob) {
-		return LogWhere{}, fmt.Errorf("%q: the pattern is not UTF-8; write * or ? for such bytes", text)
+		return LogWhere{}, fmt.Errorf("%q: the pattern is not UTF-8; write * or ? for such bytes",
+			text)
 	}
 	words := strings.NewReplacer(`\*`, ".*", `\?`, ".")
 	pattern := regexp.MustCompile("(?s)^" + words.Replace(regexp.QuoteMeta(glob)) + "$")
@@ -121,7 +127,8 @@ func ParseLogUnits(text string) (LogUnits, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > weir.MaxUnits {
-		return LogUnits{}, fmt.Errorf("%q is no number of units; write 0 to %d, or bytes", text, int64(weir.MaxUnits))
+		return LogUnits{}, fmt.Errorf("%q is no number of units; write 0 to %d, or bytes", text,
+			int64(weir.MaxUnits))
 	}
 	return LogUnits{N: n}, nil
 }
@@ -135,14 +142,16 @@ type LogKeys struct {
 	one        []byte // a value
 	encoded    []byte // a key
 	counts     LogCounts
-	read       []bool // by Where: the field was read of some line
-	seen       []bool // by Where: some line had the field
-	sized      bool   // some line had a size
-	proxied    bool   // some line came from a trusted proxy
-	forwarded  bool   // some line with an address had X-Forwarded-For
-	hosts      bool   // some line had a host name in place of an address
 	behind     proxied
 	listed     *LogKey // the first key with a list of addresses as its value; nil = none
+
+	// What some line had, for errors.
+	read      []bool // by Where: the field was read
+	seen      []bool // by Where: the field
+	sized     bool   // a size
+	proxied   bool   // a trusted proxy as its peer
+	forwarded bool   // an address, and X-Forwarded-For
+	hosts     bool   // a host name in place of an address
 }
 
 // NewLogKeys returns a reader of keys. The error is that of two sources for one dimension.
@@ -152,7 +161,8 @@ func NewLogKeys(o LogOptions) (*LogKeys, error) {
 		if slices.ContainsFunc(o.Keys[:i], func(other LogKey) bool {
 			return other.Dimension == k.Dimension && (other.Prefix == "" || k.Prefix == "")
 		}) {
-			return nil, fmt.Errorf("the key %q is given twice; only path prefixes can share a dimension", k.Dimension)
+			return nil, fmt.Errorf("the key %q is given twice; "+
+				"only path prefixes can share a dimension", k.Dimension)
 		}
 		if !slices.Contains(s.Dimensions(), k.Dimension) {
 			s.dimensions = append(s.dimensions, s.dimension(k.Dimension))
@@ -206,7 +216,8 @@ func (s *LogKeys) selected(e *accesslog.Entry) bool {
 		if !ok {
 			b = nil
 		}
-		s.read[i], s.seen[i] = true, s.seen[i] || ok
+		s.read[i] = true
+		s.seen[i] = s.seen[i] || ok
 		if s.Where[i].glob.Match(b) == s.Where[i].Not {
 			return false
 		}
@@ -288,7 +299,8 @@ func (s *LogKeys) value(keys []LogKey, e *accesslog.Entry, out []byte) ([]byte, 
 		case !ok:
 		case keys[i].Prefix != "":
 			if len(keys[i].Prefix) > longest && bytes.HasPrefix(b, []byte(keys[i].Prefix)) {
-				longest, found = len(keys[i].Prefix), true
+				longest = len(keys[i].Prefix)
+				found = true
 				out = append(out[:0], keys[i].Prefix...)
 			}
 		case keys[i].Field == accesslog.RemoteAddr:
@@ -306,8 +318,8 @@ func (s *LogKeys) value(keys []LogKey, e *accesslog.Entry, out []byte) ([]byte, 
 
 // client returns the counted form of the client address of a request: IPv6 by /64, as live.
 // A host name stays as it is. A Unix socket is trusted as loopback is, because only this host
-// reaches both. ok is false if a trusted proxy wrote an element of
-// X-Forwarded-For that is not an address.
+// reaches both. ok is false if a trusted proxy wrote an element of X-Forwarded-For that is not an
+// address.
 func (s *LogKeys) client(dimension string, e *accesslog.Entry, peer string) (key string, ok bool) {
 	addr, err := netip.ParseAddr(peer)
 	isSocket := clientaddr.IsSocket(peer)
@@ -320,7 +332,8 @@ func (s *LogKeys) client(dimension string, e *accesslog.Entry, peer string) (key
 	list, more := e.Get(accesslog.Forwarded)
 	addr = addr.Unmap().WithZone("")
 	trusts := s.proxies.Trusts(addr)
-	s.proxied, s.forwarded = s.proxied || trusts, s.forwarded || more
+	s.proxied = s.proxied || trusts
+	s.forwarded = s.forwarded || more
 	if addr, ok = s.proxies.Follow(addr, string(list), more); ok {
 		s.behind.add(dimension, addr, s.proxies, e)
 	}
@@ -333,7 +346,7 @@ func (s *LogKeys) client(dimension string, e *accesslog.Entry, peer string) (key
 
 // problem returns the error of logs without a readable line, or of a field that no line has.
 func (s *LogKeys) problem(all []*dimension, log *accesslog.Reader) error {
-	lines, skipped := &s.counts.Log, s.counts.Filtered+s.counts.BadUnits
+	lines := &s.counts.Log
 	if lines.Entries == 0 {
 		if len(lines.First) > 0 {
 			return &LogError{"no line is readable; the first is " + lines.First[0].Error()}
@@ -346,8 +359,10 @@ func (s *LogKeys) problem(all []*dimension, log *accesslog.Reader) error {
 			return &LogError{fmt.Sprintf("no line has the field %s%s", w.Field, fields)}
 		}
 	}
+	skipped := s.counts.Filtered + s.counts.BadUnits
 	if s.Units.Bytes && !s.sized && skipped < lines.Entries {
-		return &LogError{fmt.Sprintf("no line has the field %s of --units%s", accesslog.Bytes, fields)}
+		return &LogError{fmt.Sprintf("no line has the field %s of --units%s",
+			accesslog.Bytes, fields)}
 	}
 	if skipped == lines.Entries {
 		return nil // no key was read
@@ -356,17 +371,27 @@ func (s *LogKeys) problem(all []*dimension, log *accesslog.Reader) error {
 		return &LogError{"no line has the field x-forwarded-for of --trusted-proxies" + fields}
 	}
 	for _, d := range all {
-		switch k := d.sources[0]; {
-		case d.had || k.Prefix != "":
-		case s.forwarded && k.Field == accesslog.RemoteAddr:
-			return &LogError{fmt.Sprintf("x-forwarded-for, as trusted proxies wrote it, has no address in any of %d lines; log addresses, or choose another field than %s", lines.Entries, k.Field)}
-		case slices.Contains(log.Names(), string(k.Field)):
-			return &LogError{fmt.Sprintf("the field %s of the key %s has no value in any of %d lines; log it, or choose another field", k.Field, k.Dimension, lines.Entries)}
-		default:
-			return &LogError{fmt.Sprintf("no line has the field %s of the key %s%s", k.Field, k.Dimension, fields)}
+		if !d.had && d.sources[0].Prefix == "" {
+			return s.problemOf(&d.sources[0], log)
 		}
 	}
 	return nil
+}
+
+// problemOf returns the error of a key without a value in any line.
+func (s *LogKeys) problemOf(k *LogKey, log *accesslog.Reader) error {
+	n := s.counts.Log.Entries
+	switch {
+	case s.forwarded && k.Field == accesslog.RemoteAddr:
+		return &LogError{fmt.Sprintf("x-forwarded-for, as trusted proxies wrote it, "+
+			"has no address in any of %d lines; log addresses, or choose another field than %s",
+			n, k.Field)}
+	case slices.Contains(log.Names(), string(k.Field)):
+		return &LogError{fmt.Sprintf("the field %s of the key %s has no value in any of "+
+			"%d lines; log it, or choose another field", k.Field, k.Dimension, n)}
+	}
+	return &LogError{fmt.Sprintf("no line has the field %s of the key %s; the lines have %s",
+		k.Field, k.Dimension, strings.Join(log.Names(), ", "))}
 }
 
 // LogError is a mistake in the logs or in the options for them.
@@ -400,7 +425,8 @@ func (s *LogKeys) Each(log *accesslog.Reader, visit func(key []byte, e *accesslo
 	isLong := func(v string) bool { return len(v) > weir.MaxValueBytes }
 	return s.each(log, func(e *accesslog.Entry, n int64) error {
 		outcome := s.readKey(s.dimensions, e)
-		if outcome == allowed && len(s.encoded) > weir.MaxValueBytes && slices.ContainsFunc(values(string(s.encoded), nil), isLong) {
+		mayBeLong := outcome == allowed && len(s.encoded) > weir.MaxValueBytes
+		if mayBeLong && slices.ContainsFunc(values(string(s.encoded), nil), isLong) {
 			outcome = rejected
 			s.counts.Reason = "a value of its key is too long"
 		}
@@ -417,7 +443,8 @@ func (s *LogKeys) Named(key string) Key { return named(s.Dimensions(), key) }
 // Counts returns the counts of a log that was read. The error is the *[LogError] of one
 // without a readable line, or of a field that no line has.
 func (s *LogKeys) Counts(log *accesslog.Reader) (LogCounts, error) {
-	s.counts.Log, s.counts.Doubt = log.Stats(), s.doubt(log)
+	s.counts.Log = log.Stats()
+	s.counts.Doubt = s.doubt(log)
 	return s.counts, s.problem(s.dimensions, log)
 }
 
@@ -427,9 +454,11 @@ func (s *LogKeys) doubt(log *accesslog.Reader) string {
 	if s.listed == nil {
 		return s.behind.doubt(log.Names())
 	}
-	return fmt.Sprintf("values of the key %s are lists of addresses, of which a client can write the left part, "+
-		"so it can count as many clients; in place of %s, add --key %s=%s --trusted-proxies RANGES, "+
-		"those of your proxies or CDN", s.listed.Dimension, s.listed.Field, s.listed.Dimension, accesslog.RemoteAddr)
+	k := s.listed
+	return fmt.Sprintf("values of the key %s are lists of addresses, "+
+		"of which a client can write the left part, so it can count as many clients; "+
+		"in place of %s, add --key %s=%s --trusted-proxies RANGES, "+
+		"those of your proxies or CDN", k.Dimension, k.Field, k.Dimension, accesslog.RemoteAddr)
 }
 
 // values appends the values of an encoded key. They share its memory.

@@ -15,9 +15,11 @@ type LogSummary struct {
 	Allowed  int64 `json:"allowed"`  // by every policy
 	Denied   int64 `json:"denied"`   // by at least one policy
 	Errors   int64 `json:"errors"`   // lines without a decision
-	// the first request, in UTC; zero without requests
-	From      time.Time                 `json:"from,omitzero"`
-	To        time.Time                 `json:"to,omitzero"`
+
+	// The instants of the first and the last request, in UTC; zero without requests.
+	From time.Time `json:"from,omitzero"`
+	To   time.Time `json:"to,omitzero"`
+
 	Policies  byName[*LogPolicySummary] `json:"policies"`
 	Against   *LogChanges               `json:"against,omitempty"` // with LogRunner.Against
 	LogCounts `json:"-"`
@@ -46,7 +48,8 @@ func (c *LogCounts) Undecided() error {
 	case c.Rejected > 0:
 		reason = fmt.Sprintf("%d rejected, the first because: %s", c.Rejected, c.Reason)
 	case c.NoKey > 0:
-		reason = fmt.Sprintf("%d without a value for a key; name a field that has one by --key", c.NoKey)
+		reason = fmt.Sprintf("%d without a value for a key; name a field that has one by --key",
+			c.NoKey)
 	case c.BadUnits > 0:
 		reason = fmt.Sprintf("%d with a size that is no number; choose other --units", c.BadUnits)
 	}
@@ -58,11 +61,19 @@ func (c *LogCounts) Undecided() error {
 
 // count counts a request without a decision, and reports whether it has one.
 func (c *LogCounts) count(o logOutcome) (decided bool) {
-	undecided := [...]*int64{noKey: &c.NoKey, badUnits: &c.BadUnits, outside: &c.Filtered, rejected: &c.Rejected}
-	if decided = int(o) >= len(undecided); !decided {
-		*undecided[o]++
+	switch o {
+	case noKey:
+		c.NoKey++
+	case badUnits:
+		c.BadUnits++
+	case outside:
+		c.Filtered++
+	case rejected:
+		c.Rejected++
+	default:
+		return true
 	}
-	return decided
+	return false
 }
 
 // LogPolicySummary counts the decisions of one policy.
@@ -71,7 +82,8 @@ type LogPolicySummary struct {
 	Shadow bool   `json:"-"` // not enforced: Denied counts requests that would be denied
 	LogDecisions
 	Limits byName[*LogLimitSummary] `json:"limits"`
-	// the MaxTop keys with the most denials; printed are DefaultTop
+
+	// Top has the MaxTop keys with the most denials. DefaultTop of them are printed.
 	Top         []LogKeySummary `json:"top"`
 	FirstDenied time.Time       `json:"-"` // zero without denials
 	Timeline    Timeline        `json:"-"`
@@ -109,15 +121,18 @@ type LogChanges struct {
 // policy counts by other dimensions in the other file, or is in one file only.
 type LogChange struct {
 	Policy string `json:"-"`
-	// nil if only the other file decides by the policy
+
+	// Decisions by each file; nil if only the other one has the policy.
 	Old *LogDecisions `json:"old"`
 	New *LogDecisions `json:"new"`
-	// keys with a denial by the new file only
-	KeysNewlyDenied *int64 `json:"keys_newly_denied"`
-	// keys with a denial by the old file only
-	KeysNoLongerDenied *int64         `json:"keys_no_longer_denied"`
-	NewlyDenied        []LogKeyChange `json:"newly_denied"` // the 20 with the most denials
-	NoLongerDenied     []LogKeyChange `json:"no_longer_denied"`
+
+	// Numbers of keys with a denial by the new file only, and by the old file only.
+	KeysNewlyDenied    *int64 `json:"keys_newly_denied"`
+	KeysNoLongerDenied *int64 `json:"keys_no_longer_denied"`
+
+	// The DefaultTop of these keys with the most denials.
+	NewlyDenied    []LogKeyChange `json:"newly_denied"`
+	NoLongerDenied []LogKeyChange `json:"no_longer_denied"`
 }
 
 // LogKeyChange is a key with a denial by one of two files.
@@ -171,18 +186,19 @@ type logOutcome uint8
 const (
 	noKey    logOutcome = iota // no value for a dimension
 	badUnits                   // a size that is no number
-	// a condition that does not match, or a path with none of the prefixes
-	outside
-	rejected // an error of the engine that concerns this request
+	outside                    // a condition that does not match, or a path without a prefix
+	rejected                   // an error of the engine that concerns this request
 	allowed
 	denied
 )
 
 // finish completes the summary.
 func (r *LogRunner) finish(log *accesslog.Reader) LogSummary {
-	r.selector.counts.Log, r.selector.counts.Doubt = log.Stats(), r.selector.doubt(log)
+	counts := &r.selector.counts
+	counts.Log = log.Stats()
+	counts.Doubt = r.selector.doubt(log)
 	s := r.summary
-	s.LogCounts = r.selector.counts
+	s.LogCounts = *counts
 	s.Errors = s.LogCounts.Errors()
 	for _, p := range slices.Concat(r.policies, r.old) {
 		p.finish()
@@ -199,7 +215,8 @@ func (r *LogRunner) finish(log *accesslog.Reader) LogSummary {
 // finish completes the summary of a policy.
 func (p *logPolicy) finish() {
 	s := p.summary
-	s.Keys, s.Top = 0, []LogKeySummary{}
+	s.Keys = 0
+	s.Top = []LogKeySummary{}
 	for _, k := range p.stats {
 		if k.allowed+k.denied > 0 {
 			s.Keys++
@@ -214,7 +231,12 @@ func (p *logPolicy) finish() {
 			s.FirstDenied = first
 		}
 		if i < MaxTop {
-			s.Top = append(s.Top, LogKeySummary{p.named(key), k.denied, k.allowed, first})
+			s.Top = append(s.Top, LogKeySummary{
+				Key:         p.named(key),
+				Denied:      k.denied,
+				Allowed:     k.allowed,
+				FirstDenied: first,
+			})
 		}
 	}
 	s.Timeline = p.slots.Timeline()

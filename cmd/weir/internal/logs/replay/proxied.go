@@ -85,7 +85,8 @@ func (p *proxied) add(dimension string, at netip.Addr, trusted clientaddr.Proxie
 		}
 		p.others[i].add(client, private)
 		if !passes {
-			passes, p.peers[at] = true, true
+			passes = true
+			p.peers[at] = true
 			p.passing++
 		}
 	}
@@ -94,7 +95,8 @@ func (p *proxied) add(dimension string, at netip.Addr, trusted clientaddr.Proxie
 // add adds an address that a peer passed on.
 func (o *passedOn) add(client netip.Addr, private bool) {
 	byPrivate, known := o.all[client]
-	if byPrivate || known && !private || !known && len(o.all) == maxOthers {
+	isNews := !known || private && !byPrivate
+	if !isNews || !known && len(o.all) == maxOthers {
 		return
 	}
 	if o.all == nil {
@@ -121,7 +123,8 @@ func clientBefore(at netip.Addr, list string, trusted clientaddr.Proxies) (a net
 		case !clientaddr.IsPrivate(a):
 			return a, true
 		}
-		list, more = list[:max(i, 0)], i >= 0
+		list = list[:max(i, 0)]
+		more = i >= 0
 	}
 	return a, ok
 }
@@ -129,7 +132,8 @@ func clientBefore(at netip.Addr, list string, trusted clientaddr.Proxies) (a net
 // doubt returns the reason why the addresses are probably not those of clients, with the next
 // step; "" if there is none. names are the fields of the log.
 func (p *proxied) doubt(names []string) string {
-	byPrivate, byAll := 0, 0 // fields
+	byPrivate := 0 // the field that names the most addresses passed on by private peers
+	byAll := 0     // the field that names the most addresses
 	for i := range p.others {
 		if p.others[i].byPrivate > p.others[byPrivate].byPrivate {
 			byPrivate = i
@@ -148,7 +152,8 @@ func (p *proxied) doubt(names []string) string {
 		}
 		return p.sentence(byPrivate, n, kind, strings.Join(p.ranges(), ","))
 	}
-	n, mostPass := len(p.others[byAll].all), p.passing*2 >= len(p.peers)
+	n := len(p.others[byAll].all)
+	mostPass := p.passing*2 >= len(p.peers)
 	if mostPass && len(p.peers) < maxPeers && n >= proxyFactor*len(p.peers) {
 		return p.sentence(byAll, n, "", "RANGES, those of your proxies or CDN")
 	}
@@ -165,26 +170,33 @@ const busyPeer = 20
 // unlogged returns the doubt about addresses that pass none on: the log has no field with those of
 // the clients, or one with a name of its own.
 func (p *proxied) unlogged(names []string) string {
-	kind, ranges := "", strings.Join(privateRanges(p.peers, func(bool) bool { return true }), ",")
+	var kind, ranges string
 	switch {
 	case p.cdn*2 > len(p.peers):
-		kind, ranges = "most of them of Cloudflare", "RANGES, those of Cloudflare"
+		kind = "most of them of Cloudflare"
+		ranges = "RANGES, those of Cloudflare"
 	case p.private == len(p.peers) && p.requests >= busyPeer*int64(len(p.peers)):
 		kind = "all of them private addresses, as proxies have"
+		ranges = strings.Join(privateRanges(p.peers, func(bool) bool { return true }), ",")
 	default:
 		return ""
 	}
 	next := "log X-Forwarded-For and add --trusted-proxies " + ranges
 	for _, name := range names {
-		if clientName.MatchString(name) && !slices.Contains([]string{"remote_addr", "x_forwarded_for", "x-forwarded-for"}, name) {
-			next = fmt.Sprintf("name the field with the clients: --key %s=%s, if that is one", p.dimension, name)
+		if clientName.MatchString(name) && !slices.Contains(knownNames, name) {
+			next = fmt.Sprintf("name the field with the clients: --key %s=%s, if that is one",
+				p.dimension, name)
 		}
 	}
-	return fmt.Sprintf("%s has %d %s, %s; if they are not the clients, %s", p.dimension, len(p.peers), p.values(), kind, next)
+	return fmt.Sprintf("%s has %d %s, %s; if they are not the clients, %s", p.dimension,
+		len(p.peers), p.values(), kind, next)
 }
 
 // clientName matches usual names of fields with the client behind a proxy.
 var clientName = regexp.MustCompile(`(?i)forwarded|real.?ip|client.?(ip|addr)|connecting.?ip`)
+
+// knownNames are names of such fields that every format has.
+var knownNames = []string{"remote_addr", "x_forwarded_for", "x-forwarded-for"}
 
 // values returns the word for the counted addresses.
 func (p *proxied) values() string {
@@ -195,10 +207,11 @@ func (p *proxied) values() string {
 }
 
 // cloudflare are the published addresses of Cloudflare, from which its requests come.
-var cloudflare = prefixes("173.245.48.0/20 103.21.244.0/22 103.22.200.0/22 103.31.4.0/22 141.101.64.0/18 " +
-	"108.162.192.0/18 190.93.240.0/20 188.114.96.0/20 197.234.240.0/22 198.41.128.0/17 162.158.0.0/15 104.16.0.0/13 " +
-	"104.24.0.0/14 172.64.0.0/13 131.0.72.0/22 2400:cb00::/32 2606:4700::/32 2803:f800::/32 2405:b500::/32 " +
-	"2405:8100::/32 2a06:98c0::/29 2c0f:f248::/32")
+var cloudflare = prefixes("173.245.48.0/20 103.21.244.0/22 103.22.200.0/22 103.31.4.0/22 " +
+	"141.101.64.0/18 108.162.192.0/18 190.93.240.0/20 188.114.96.0/20 197.234.240.0/22 " +
+	"198.41.128.0/17 162.158.0.0/15 104.16.0.0/13 104.24.0.0/14 172.64.0.0/13 131.0.72.0/22 " +
+	"2400:cb00::/32 2606:4700::/32 2803:f800::/32 2405:b500::/32 2405:8100::/32 " +
+	"2a06:98c0::/29 2c0f:f248::/32")
 
 func prefixes(text string) (all []netip.Prefix) {
 	for _, one := range strings.Fields(text) {
@@ -213,9 +226,11 @@ func (p *proxied) sentence(field, n int, kind, ranges string) string {
 	name := string(forwardingFields[field])
 	next := fmt.Sprintf("write --key %s=%s", p.dimension, name)
 	if forwardingFields[field] == accesslog.Forwarded {
-		name, next = "x-forwarded-for", "add --trusted-proxies "+ranges
+		name = "x-forwarded-for"
+		next = "add --trusted-proxies " + ranges
 	}
-	return fmt.Sprintf("%s has %d %s%s, while %s has %d other addresses; if these are the clients, %s",
+	return fmt.Sprintf("%s has %d %s%s, while %s has %d other addresses; "+
+		"if these are the clients, %s",
 		p.dimension, len(p.peers), p.values(), kind, name, n, next)
 }
 

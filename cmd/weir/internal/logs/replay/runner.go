@@ -42,7 +42,11 @@ func New(f *policy.File, e engine.Engine) (*Runner, error) {
 		if err != nil {
 			return nil, err
 		}
-		t := &tracePolicy{rule, PolicySummary{Policy: p.Name, Shadow: p.Shadow, Limits: make([]LimitSummary, len(p.Limits))}}
+		t := &tracePolicy{rule, PolicySummary{
+			Policy: p.Name,
+			Shadow: p.Shadow,
+			Limits: make([]LimitSummary, len(p.Limits)),
+		}}
 		for i, l := range p.Limits {
 			t.summary.Limits[i].Limit = l.Name
 		}
@@ -125,7 +129,9 @@ func (r *Runner) header(b []byte) error {
 func (r *Runner) decide(b []byte, res *result) error {
 	line := &r.line
 	err := r.parser.parse(b, line)
-	res.op, res.at, res.hasAt = line.Op, line.At, line.has("at_us")
+	res.op = line.Op
+	res.at = line.At
+	res.hasAt = line.has("at_us")
 	if err != nil {
 		if !res.hasAt {
 			res.at, res.hasAt = parseAt(b)
@@ -163,15 +169,18 @@ func (r *Runner) decide(b []byte, res *result) error {
 	res.waits = line.has("max_wait_us") && line.Op == engine.Attempt
 	o, err := rule.Decide(context.Background(), &req)
 	if errors.Is(err, weir.ErrExpired) || errors.Is(err, weir.ErrSettled) {
-		// under these policies its attempt was denied, or it was another one
-		res.lost, err = true, nil
+		res.lost = true // under these policies its attempt was denied, or it was another one
+		err = nil
 	}
 	if err == nil && line.Op > engine.Record { // the answer is that of a peek
 		res.units = o.Granted
-		req.Op, req.N, req.ID = engine.Peek, 0, ""
+		req.Op = engine.Peek
+		req.N = 0
+		req.ID = ""
 		o, err = rule.Decide(context.Background(), &req)
 	}
-	res.d, res.applied = o.Decision, o.Applied
+	res.d = o.Decision
+	res.applied = o.Applied
 	return cmp.Or(err, o.Err)
 }
 
@@ -192,7 +201,13 @@ func (r *Runner) changeKey(rule *enforce.Rule, res *result) error {
 		return err
 	}
 	at := time.UnixMicro(line.At)
-	change := enforce.Request{Target: target, Op: line.Op, Limits: limits, At: at, For: time.Duration(line.For) * time.Microsecond}
+	change := enforce.Request{
+		Target: target,
+		Op:     line.Op,
+		Limits: limits,
+		At:     at,
+		For:    time.Duration(line.For) * time.Microsecond,
+	}
 	if _, err = rule.Decide(context.Background(), &change); err != nil {
 		return err
 	}
@@ -202,7 +217,8 @@ func (r *Runner) changeKey(rule *enforce.Rule, res *result) error {
 	}
 	peek := enforce.Request{Target: target, Op: engine.Peek, At: at}
 	o, err := rule.Decide(context.Background(), &peek)
-	res.d, res.applied = o.Decision, o.Applied
+	res.d = o.Decision
+	res.applied = o.Applied
 	return cmp.Or(err, o.Err)
 }
 
@@ -218,7 +234,8 @@ func (r *Runner) target(rule *enforce.Rule) (enforce.Target, error) {
 // isLineError reports whether err concerns one line only (R14), so that the replay goes
 // on. After other errors the engine cannot decide.
 func isLineError(err error) bool {
-	return errors.As(err, new(*strictjson.Error)) || errors.As(err, new(lineError)) || answer.IsBadInput(err) || errors.Is(err, weir.ErrFull)
+	isMalformed := errors.As(err, new(*strictjson.Error)) || errors.As(err, new(lineError))
+	return isMalformed || answer.IsBadInput(err) || errors.Is(err, weir.ErrFull)
 }
 
 func (r *Runner) unknownPolicy(name string) error {
@@ -226,7 +243,8 @@ func (r *Runner) unknownPolicy(name string) error {
 	for _, t := range r.order {
 		known = append(known, t.summary.Policy)
 	}
-	return lineError(fmt.Sprintf("unknown policy %q; the policies are %s", shorten.Text(name), shorten.List(known)))
+	return lineError(fmt.Sprintf("unknown policy %q; the policies are %s", shorten.Text(name),
+		shorten.List(known)))
 }
 
 // tracePolicy is a policy with its summary.
@@ -344,14 +362,16 @@ func (r *result) decided() *weir.Decision {
 type Summary struct {
 	Lines int64 `json:"lines"` // lines that are not blank
 	Counts
-	// the least instant of a decision; 0 without decisions
+
+	// The least and the greatest instant of a decision; 0 without decisions.
 	FirstAt int64 `json:"first_at_us"`
-	LastAt  int64 `json:"last_at_us"` // the greatest instant
-	// a recorded trace holds one of Sample keys; 0 or 1 = all
-	Sample int64 `json:"sample,omitempty"`
-	// calls that are missing in a recorded trace
+	LastAt  int64 `json:"last_at_us"`
+
+	// A recorded trace holds one of Sample keys, 0 or 1 = all. Dropped calls are missing in it.
+	Sample  int64 `json:"sample,omitempty"`
 	Dropped int64 `json:"dropped,omitempty"`
-	// policies with lines, in the order of the policies
+
+	// Policies with lines, in the order of the file.
 	Policies []PolicySummary `json:"policies"`
 }
 
@@ -381,7 +401,9 @@ func (c *Counts) count(res *result) {
 type PolicySummary struct {
 	Policy string `json:"policy"`
 	Counts
-	// not enforced: Denied counts attempts that would be denied
+
+	// Shadow is set for a policy that is not enforced: Denied counts attempts that would be
+	// denied.
 	Shadow bool           `json:"shadow,omitempty"`
 	Limits []LimitSummary `json:"limits"` // in the order of the policy
 }
@@ -419,9 +441,11 @@ func (r *Runner) count(res *result) {
 	}
 	at := res.d.At.UnixMicro()
 	if s.Lines-s.Errors == 1 {
-		s.FirstAt, s.LastAt = at, at
+		s.FirstAt = at
+		s.LastAt = at
 	}
-	s.FirstAt, s.LastAt = min(s.FirstAt, at), max(s.LastAt, at)
+	s.FirstAt = min(s.FirstAt, at)
+	s.LastAt = max(s.LastAt, at)
 }
 
 // count adds one line.

@@ -52,9 +52,12 @@ func (t *Slots) Index(at int64) int { return int(t.slot(at) - t.slot(t.From)) }
 // Add counts a decision.
 func (t *Slots) Add(at int64, denied bool) {
 	if t.counts == nil {
-		t.From, t.To, t.counts = at, at, map[slotCount]int64{}
+		t.From = at
+		t.To = at
+		t.counts = map[slotCount]int64{}
 	}
-	t.From, t.To = min(t.From, at), max(t.To, at)
+	t.From = min(t.From, at)
+	t.To = max(t.To, at)
 	for t.Index(t.To) >= timelineSlots {
 		t.widen()
 	}
@@ -63,8 +66,10 @@ func (t *Slots) Add(at int64, denied bool) {
 
 // widen merges neighbouring slots.
 func (t *Slots) widen() {
-	before, ratio := t.counts, widthOf(t.width+1)/widthOf(t.width)
-	t.counts, t.width = map[slotCount]int64{}, t.width+1
+	before := t.counts
+	ratio := widthOf(t.width+1) / widthOf(t.width)
+	t.counts = map[slotCount]int64{}
+	t.width++
 	for of, n := range before {
 		t.counts[slotCount{of.slot / ratio, of.denied}] += n
 	}
@@ -77,8 +82,11 @@ func (t *Slots) Timeline() Timeline {
 	if t.counts == nil {
 		return s
 	}
-	first, n := t.slot(t.From), t.Index(t.To)+1
-	s.Start, s.Allowed, s.Denied = time.Unix(first*width, 0).UTC(), make([]int64, n), make([]int64, n)
+	first := t.slot(t.From)
+	slots := t.Index(t.To) + 1
+	s.Start = time.Unix(first*width, 0).UTC()
+	s.Allowed = make([]int64, slots)
+	s.Denied = make([]int64, slots)
 	for of, n := range t.counts {
 		if of.denied {
 			s.Denied[of.slot-first] = n
