@@ -62,100 +62,139 @@ func (r *requests) keysOfClass(keys []profile, class Class, window int64) (all [
 	return all
 }
 
-// advise adds the sentences of all rules, the exempt keys and the headline of the best window.
-func (r *requests) advise(result *Result, keys []profile, m *measured, effects []effect, d *detail, named func(uint32) replay.Key) {
-	w := &result.Windows[result.Best]
-	s := &w.Suggested
-	s.Certainty = Sure
+// adviser writes the advice about the suggestion of the best window.
+type adviser struct {
+	*requests
+	keys     []profile
+	measured *measured
+	detail   *detail
+	named    func(key uint32) replay.Key
+
+	result *Result
+	window *Window     // the best one of result
+	s      *Suggestion // the one of window
+}
+
+// advise adds the sentences of all rules, the exempt keys and the headline.
+func (a *adviser) advise() {
+	a.s.Certainty = Sure
 	switch {
-	case s.Basis == Few:
-		s.Certainty = Unknown
-	case s.hours > 0:
-		s.Certainty = Likely
+	case a.s.Basis == Few:
+		a.s.Certainty = Unknown
+	case a.s.hours > 0:
+		a.s.Certainty = Likely
 	}
-	add := func(class Class, one, many string) []advised {
-		all := r.keysOfClass(keys, class, m.window)
-		if len(all) == 0 {
-			return nil
-		}
-		a := Advice{Rule: class}
-		var names []string
-		for _, k := range all[:min(len(all), maxAdvised)] {
-			a.Keys = append(a.Keys, named(k.key))
-			if len(names) < 3 {
-				names = append(names, keyText(named(k.key)))
-			}
-		}
-		list := strings.Join(names, ", ")
-		if n := len(all) - len(names); n > 0 {
-			list += fmt.Sprintf(" and %s more", grouped(int64(n)))
-		}
-		if len(all) == 1 {
-			a.Text = list + " " + one
-		} else {
-			a.Text = fmt.Sprintf("%s keys %s: %s", grouped(int64(len(all))), many, list)
-		}
-		result.Advice = append(result.Advice, a)
-		return all
-	}
-	last := func() *Advice { return &result.Advice[len(result.Advice)-1] }
 	const alike = " alike in each minute, without the pauses of people"
-	add(Even, "sends"+alike, "send"+alike)
+	a.add(Even, "sends"+alike, "send"+alike)
 	const awake = " steady through hours in which people sleep"
-	if add(Sleepless, "is"+awake, "are"+awake) != nil {
-		last().Text += "; a monitor of your own is too, and needs an override"
+	if a.add(Sleepless, "is"+awake, "are"+awake) != nil {
+		a.extend("; a monitor of your own is too, and needs an override")
 	}
-	if d.apartKeys > 0 {
-		s.Certainty = Likely
+	if a.detail.apartKeys > 0 {
+		a.s.Certainty = Likely
 	}
 	const above = " far above all others, by size alone"
-	if add(Apart, "is"+above, "are"+above) != nil {
-		last().Text += "; a busy client is possible, so look at its requests first"
+	if a.add(Apart, "is"+above, "are"+above) != nil {
+		a.extend("; a busy client is possible, so look at its requests first")
 	}
-	if crowd := add(Crowd, "may be many people", "may each be many people"); crowd != nil {
-		spared := "; the limit spares them"
-		if len(crowd) == 1 {
-			spared = "; the limit spares it" + m.override(crowd[0].peak, result, w)
-		}
-		last().Text += r.crowdText(crowd[0].key) + spared
-		if s.Basis != Gap && distinct(r.traits[crowd[0].key].agents) < crowdAgents {
-			s.Certainty = Unknown
-		}
-	}
-	const nightly = " in the same hours of several days"
-	if batch := add(Batch, "runs"+nightly, "run"+nightly); batch != nil {
-		plan := m.above(m.batch, Spare).Limit
-		if m.batch <= s.Limit {
-			last().Text += "; the limit spares such batches"
-		} else {
-			last().Text += fmt.Sprintf("; for batches of your own a plan of %s per %s is right, and others are stopped by the limit",
-				grouped(plan), answer.Span(w.Window))
-		}
-		for _, k := range batch {
-			if k.peak <= s.Limit {
-				continue
-			}
-			s.Exempt = append(s.Exempt, Exempt{named(k.key), k.peak, plan})
-		}
-	}
-	swarm := r.swarm(keys, result)
+	a.adviseCrowd()
+	a.adviseBatch()
+	swarm := a.swarm(a.keys, a.result)
 	if swarm != nil {
-		result.Advice = append(result.Advice, *swarm)
+		a.result.Advice = append(a.result.Advice, *swarm)
 	}
-	s.Headline = headline(result, w, d, swarm)
+	a.s.Headline = headline(a.result, a.window, a.detail, swarm)
+}
+
+// add adds the advice about a class: the words for one key, or for many. It returns the keys, nil
+// if there are none.
+func (a *adviser) add(class Class, one, many string) []advised {
+	all := a.keysOfClass(a.keys, class, a.measured.window)
+	if len(all) == 0 {
+		return nil
+	}
+	advice := Advice{Rule: class}
+	var names []string
+	for _, k := range all[:min(len(all), maxAdvised)] {
+		advice.Keys = append(advice.Keys, a.named(k.key))
+		if len(names) < 3 {
+			names = append(names, keyText(a.named(k.key)))
+		}
+	}
+	list := strings.Join(names, ", ")
+	if n := len(all) - len(names); n > 0 {
+		list += fmt.Sprintf(" and %s more", grouped(int64(n)))
+	}
+	if len(all) == 1 {
+		advice.Text = list + " " + one
+	} else {
+		advice.Text = fmt.Sprintf("%s keys %s: %s", grouped(int64(len(all))), many, list)
+	}
+	a.result.Advice = append(a.result.Advice, advice)
+	return all
+}
+
+// extend adds words to the last advice.
+func (a *adviser) extend(words string) {
+	last := len(a.result.Advice) - 1
+	a.result.Advice[last].Text += words
+}
+
+// adviseCrowd adds the advice about keys that may be many people.
+func (a *adviser) adviseCrowd() {
+	crowd := a.add(Crowd, "may be many people", "may each be many people")
+	if crowd == nil {
+		return
+	}
+	first := crowd[0]
+	a.extend(a.crowdText(first.key))
+	if len(crowd) == 1 {
+		a.extend("; the limit spares it" + a.measured.override(first.peak, a.window))
+	} else {
+		a.extend("; the limit spares them")
+	}
+	if a.s.Basis != Gap && distinct(a.traits[first.key].agents) < crowdAgents {
+		a.s.Certainty = Unknown
+	}
+}
+
+// adviseBatch adds the advice about keys that run in the same hours, and exempts those above the
+// limit.
+func (a *adviser) adviseBatch() {
+	const nightly = " in the same hours of several days"
+	batch := a.add(Batch, "runs"+nightly, "run"+nightly)
+	if batch == nil {
+		return
+	}
+	plan := a.measured.above(a.measured.batch, Spare).Limit
+	if a.measured.batch <= a.s.Limit {
+		a.extend("; the limit spares such batches")
+	} else {
+		a.extend(fmt.Sprintf("; for batches of your own a plan of %s per %s is right, "+
+			"and others are stopped by the limit", grouped(plan), answer.Span(a.window.Window)))
+	}
+	for _, k := range batch {
+		if k.peak > a.s.Limit {
+			exempt := Exempt{Key: a.named(k.key), Peak: k.peak, Limit: plan}
+			a.s.Exempt = append(a.s.Exempt, exempt)
+		}
+	}
 }
 
 // crowdText returns the reasons why a key may be many people.
 func (r *requests) crowdText(key uint32) string {
 	t := &r.traits[key]
-	switch n := distinct(t.agents); {
+	n := distinct(t.agents)
+	switch {
 	case n == 0:
-		return " (its minutes differ and it pauses), or one busy client: the log has no user agent, so it cannot show which"
+		return " (its minutes differ and it pauses), or one busy client: " +
+			"the log has no user agent, so it cannot show which"
 	case n < crowdAgents:
-		return fmt.Sprintf(" with one browser (its minutes differ and it pauses), or one busy client: "+
-			"%s cannot show which", counted(int64(n), "user agent", "user agents"))
+		return fmt.Sprintf(" with one browser (its minutes differ and it pauses), "+
+			"or one busy client: %s cannot show which",
+			counted(int64(n), "user agent", "user agents"))
 	}
-	text := fmt.Sprintf(" (about %d user agents", distinct(t.agents))
+	text := fmt.Sprintf(" (about %d user agents", n)
 	if t.paths != 0 {
 		text += fmt.Sprintf(", %d paths", distinct(t.paths))
 	}
@@ -164,7 +203,7 @@ func (r *requests) crowdText(key uint32) string {
 
 // override returns the alternative to a limit that spares a crowd: a lower limit for the others,
 // with an override for the crowd.
-func (m *measured) override(peak int64, r *Result, w *Window) string {
+func (m *measured) override(peak int64, w *Window) string {
 	others := int64(0)
 	for _, p := range m.ordinary {
 		if p.Peak < peak {
@@ -189,7 +228,7 @@ func headline(r *Result, w *Window, d *detail, swarm *Advice) string {
 	if swarm != nil {
 		return swarm.Text
 	}
-	n, others := d.ordinary(), "no other"
+	others := "no other"
 	if left := s.KeysDenied - d.scriptKeys - d.batchKeys; left > 0 {
 		others = counted(left, "other", "others")
 	}
@@ -199,7 +238,8 @@ func headline(r *Result, w *Window, d *detail, swarm *Advice) string {
 		text = fmt.Sprintf("%s in all denies requests in %s that stand apart, and in no other hour",
 			line, counted(s.hours, "hour", "hours"))
 	case s.Basis == Gap:
-		text = fmt.Sprintf("%s stops %s and %s", line, counted(d.scriptKeys, "client", "clients"), others)
+		scripts := counted(d.scriptKeys, "client", "clients")
+		text = fmt.Sprintf("%s stops %s and %s", line, scripts, others)
 	case s.Basis == Few:
 		text = fmt.Sprintf("too little to advise: %s spares all clients of this log", line)
 	case s.KeysDenied == d.batchKeys:
@@ -208,21 +248,21 @@ func headline(r *Result, w *Window, d *detail, swarm *Advice) string {
 		left := counted(s.KeysDenied-d.batchKeys, "of them", "of them")
 		text = fmt.Sprintf("no client stands apart: %s spares all but %s", line, left)
 	}
-	if n*100 > r.Requests && s.hours == 0 {
-		text = fmt.Sprintf("warning: %s denies %s of all requests, sent by clients that are no scripts",
-			line, percentOf(n, r.Requests))
+	if n := d.ordinary(); n*100 > r.Requests && s.hours == 0 {
+		text = fmt.Sprintf("warning: %s denies %s of all requests, "+
+			"sent by clients that are no scripts", line, percentOf(n, r.Requests))
 	}
 	if d.batch > 0 {
 		text += fmt.Sprintf(", with a plan for %s: without it the limit denies %s of all requests, "+
-			"which may be batches of your own", counted(d.batchKeys, "key", "keys"), percentOf(d.batch, r.Requests))
+			"which may be batches of your own",
+			counted(d.batchKeys, "key", "keys"), percentOf(d.batch, r.Requests))
 	}
 	return text
 }
 
 // The bounds of a swarm.
 const (
-	// of a key; guessers that are denied by address try a few times from each
-	swarmRequests = 5
+	swarmRequests = 5         // most of a key: guessers try a few times from each address
 	swarmShare    = 1.0 / 3   // least share of all keys
 	swarmKeys     = 50        // least number of keys
 	swarmSpan     = 10 * hour // a night
@@ -290,7 +330,9 @@ func (r *requests) swarm(keys []profile, result *Result) *Advice {
 	if len(night) < swarmKeys || float64(len(night)) < swarmShare*float64(len(keys)) {
 		return nil
 	}
-	requests, failed, largest := int64(0), int64(0), uint32(0)
+	requests := int64(0)
+	failed := int64(0)
+	largest := uint32(0) // the requests of the key with the most
 	for _, k := range night {
 		requests += int64(keys[k.key].requests)
 		failed += int64(r.traits[k.key].failed)
@@ -301,19 +343,26 @@ func (r *requests) swarm(keys []profile, result *Result) *Advice {
 	isRare := nights > 1 && float64(len(night)) >= swarmRate*float64(len(all)-len(night))/nights
 	path := r.commonPath(night)
 	hasPaths := slices.ContainsFunc(r.traits, func(t traits) bool { return t.paths != 0 })
-	if hasPaths && path == 0 || !isRare && !(nights <= 1 && mostFail) {
-		return nil // visitors come to many pages, or as often at other times
+	if hasPaths && path == 0 {
+		return nil // visitors come to many pages
+	}
+	isShortLog := nights <= 1
+	if !isRare && !(isShortLog && mostFail) {
+		return nil // visitors come as often at other times
 	}
 	per := "key"
 	if len(result.Dimensions) > 0 {
 		per = strings.Join(result.Dimensions, " and ")
 	}
-	text := fmt.Sprintf("no limit per %s helps: %s of the keys appear within one night with at most %s each",
-		per, percentOf(int64(len(night)), int64(len(keys))), counted(int64(largest), "request", "requests"))
+	text := fmt.Sprintf("no limit per %s helps: "+
+		"%s of the keys appear within one night with at most %s each",
+		per, percentOf(int64(len(night)), int64(len(keys))),
+		counted(int64(largest), "request", "requests"))
 	where := ""
 	if path > 0 {
 		shown := answer.Shown(r.paths[path])
-		text, where = text+", all to "+shown, " --where path="+shown
+		text += ", all to " + shown
+		where = " --where path=" + shown
 	}
 	if mostFail {
 		text += ", and most fail"

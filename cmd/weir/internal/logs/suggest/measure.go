@@ -17,8 +17,9 @@ type measured struct {
 	others   []PeakCount // keys that are no scripts that a rule of time shows
 	crowd    int64       // the largest peak of crowds; 0 = none
 	batch    int64       // the largest peak of batches; 0 = none
-	// the most units that count together of an ordinary key, by day; the first number is that of
-	// earlier days
+
+	// days has the most units that count together of an ordinary key, by day. The first number is
+	// that of earlier days.
 	days []int64
 }
 
@@ -27,7 +28,10 @@ func (r *requests) measure(windows []time.Duration, days *calendar, keys []profi
 	type counts struct{ all, ordinary, others histogram }
 	var peaks []counts
 	for _, w := range windows {
-		all = append(all, &measured{window: w.Microseconds(), days: make([]int64, len(days.days)+1)})
+		all = append(all, &measured{
+			window: w.Microseconds(),
+			days:   make([]int64, len(days.days)+1),
+		})
 		peaks = append(peaks, counts{histogram{}, histogram{}, histogram{}})
 	}
 	var h history
@@ -59,7 +63,9 @@ func (r *requests) measure(windows []time.Duration, days *calendar, keys []profi
 		}
 	})
 	for i, m := range all {
-		m.peaks, m.ordinary, m.others = peaks[i].all.peaks(), peaks[i].ordinary.peaks(), peaks[i].others.peaks()
+		m.peaks = peaks[i].all.peaks()
+		m.ordinary = peaks[i].ordinary.peaks()
+		m.others = peaks[i].others.peaks()
 	}
 	return all
 }
@@ -82,13 +88,19 @@ type effect struct {
 	slots  *replay.Slots // for all requests
 	denied []int64       // requests by slot
 
-	scripts, scriptKeys int64 // of keys that are scripts: denied requests, and keys with one
-	batch, batchKeys    int64 // of batches
-	apartKeys           int64 // keys that size alone shows
+	// Denied requests of scripts and of batches, and the number of these keys.
+	scripts, scriptKeys int64
+	batch, batchKeys    int64
+	apartKeys           int64 // those of scriptKeys that size alone shows
 }
 
 func newEffect(window, limit int64, slots *replay.Slots) effect {
-	return effect{Candidate: Candidate{Limit: limit}, window: window, slots: slots, denied: make([]int64, slots.Index(slots.To)+1)}
+	return effect{
+		Candidate: Candidate{Limit: limit},
+		window:    window,
+		slots:     slots,
+		denied:    make([]int64, slots.Index(slots.To)+1),
+	}
 }
 
 // ordinary returns the denied requests of keys that are no scripts and no batches.
@@ -98,12 +110,14 @@ func (e *effect) ordinary() int64 { return e.RequestsDenied - e.scripts - e.batc
 func (e *effect) count(class Class, n int64) {
 	switch {
 	case class.isScript():
-		e.scripts, e.scriptKeys = e.scripts+n, e.scriptKeys+1
+		e.scripts += n
+		e.scriptKeys++
 		if class == Apart {
 			e.apartKeys++
 		}
 	case class == Batch:
-		e.batch, e.batchKeys = e.batch+n, e.batchKeys+1
+		e.batch += n
+		e.batchKeys++
 	}
 }
 
@@ -114,7 +128,8 @@ func (e *effect) add(h *history, requests []request) (n, first int64) {
 	first = math.MaxInt64
 	for _, r := range requests {
 		if !h.allow(r) {
-			n, first = n+1, min(first, r.at)
+			n++
+			first = min(first, r.at)
 			e.denied[e.slots.Index(r.at)]++
 		}
 	}
@@ -180,7 +195,14 @@ type history struct {
 
 // reset forgets all grants and sets a limit.
 func (h *history) reset(window, limit int64) {
-	*h = history{window: window, limit: limit, grants: h.grants[:0], last: -1 << 60, seen: -1 << 60}
+	const longAgo = -1 << 60
+	*h = history{
+		window: window,
+		limit:  limit,
+		grants: h.grants[:0],
+		last:   longAgo,
+		seen:   longAgo,
+	}
 }
 
 // allow decides a request and reports whether it was granted.
@@ -201,7 +223,8 @@ func (h *history) allow(r request) bool {
 	}
 	h.grants = append(h.grants, r)
 	h.used += r.n
-	h.last, h.kept = r.at, h.head
+	h.last = r.at
+	h.kept = h.head
 	h.most = max(h.most, h.used)
 	return true
 }
@@ -223,8 +246,9 @@ func (h *history) back(at int64) int64 {
 		for ; last > h.head && h.grants[last-1].at > at; last-- {
 			h.grants[last-1].n += h.grants[last].n
 		}
-		h.grants, h.last = h.grants[:last+1], at
+		h.grants = h.grants[:last+1]
 		h.grants[last].at = at
+		h.last = at
 	}
 	return at
 }
@@ -249,14 +273,20 @@ func (r *requests) describe(windows []*measured, choices []Suggestion, keys []pr
 	all := make([]*detail, len(windows))
 	for i, m := range windows {
 		all[i] = &detail{
-			effect: newEffect(m.window, choices[i].Limit, &r.slots),
-			top:    ranking{order: byDenied}, heaviest: ranking{order: byPeak},
+			effect:   newEffect(m.window, choices[i].Limit, &r.slots),
+			top:      ranking{order: byDenied},
+			heaviest: ranking{order: byPeak},
 		}
 	}
 	var h history
 	r.eachKey(func(key uint32, requests []request) {
 		for _, d := range all {
-			k := keyEffect{key: key, class: keys[key].class, peak: h.peak(d.window, requests), requests: int64(len(requests))}
+			k := keyEffect{
+				key:      key,
+				class:    keys[key].class,
+				peak:     h.peak(d.window, requests),
+				requests: int64(len(requests)),
+			}
 			if k.peak > d.Limit {
 				k.denied, k.first = d.add(&h, requests)
 				d.count(keys[key].class, k.denied)
@@ -284,12 +314,14 @@ type ranking struct {
 
 // byDenied orders the keys with the most denials first.
 func byDenied(a, b *keyEffect) int {
-	return cmp.Or(cmp.Compare(b.denied, a.denied), cmp.Compare(b.peak, a.peak), cmp.Compare(a.key, b.key))
+	return cmp.Or(cmp.Compare(b.denied, a.denied), cmp.Compare(b.peak, a.peak),
+		cmp.Compare(a.key, b.key))
 }
 
 // byPeak orders the keys with the largest peaks first.
 func byPeak(a, b *keyEffect) int {
-	return cmp.Or(cmp.Compare(b.peak, a.peak), cmp.Compare(b.requests, a.requests), cmp.Compare(a.key, b.key))
+	return cmp.Or(cmp.Compare(b.peak, a.peak), cmp.Compare(b.requests, a.requests),
+		cmp.Compare(a.key, b.key))
 }
 
 // add adds a key.
@@ -311,7 +343,13 @@ func (r *ranking) result(named func(key uint32) replay.Key) []Key {
 	r.cut()
 	all := []Key{}
 	for _, e := range r.all {
-		k := Key{Key: named(e.key), Class: e.class, Peak: e.peak, Requests: e.requests, Denied: e.denied}
+		k := Key{
+			Key:      named(e.key),
+			Class:    e.class,
+			Peak:     e.peak,
+			Requests: e.requests,
+			Denied:   e.denied,
+		}
 		if e.denied > 0 {
 			k.FirstDenied = time.UnixMicro(e.first).UTC()
 		}

@@ -20,7 +20,9 @@ const (
 )
 
 // sortedOnce returns the numbers in order, each once.
-func sortedOnce[T cmp.Ordered](all []T) []T { return slices.Compact(slices.Sorted(slices.Values(all))) }
+func sortedOnce[T cmp.Ordered](all []T) []T {
+	return slices.Compact(slices.Sorted(slices.Values(all)))
+}
 
 // candidates returns round numbers around the peaks.
 func (m *measured) candidates() []int64 {
@@ -39,7 +41,8 @@ func (m *measured) choices(o *Options) []int64 {
 	if len(m.ordinary) == 0 {
 		peak = max(1, largest(m.peaks))
 	}
-	least, most := max(1, percentile(m.ordinary, o.Spare), m.crowd), min(4*peak+1, weir.MaxUnits)
+	least := max(1, percentile(m.ordinary, o.Spare), m.crowd)
+	most := min(4*peak+1, weir.MaxUnits)
 	all := append(roundFrom(least, min(peak+peak/2, most)), least, peak)
 	for _, n := range roundFrom(peak+peak/2, most) {
 		if coarseness(n) < len(roundness) {
@@ -75,7 +78,8 @@ func (m *measured) gaps(from, to int64) (all []int64) {
 
 // effectOf returns the effect of a limit.
 func effectOf(effects []effect, limit int64) *effect {
-	i, _ := slices.BinarySearchFunc(effects, limit, func(e effect, limit int64) int { return cmp.Compare(e.Limit, limit) })
+	i, _ := slices.BinarySearchFunc(effects, limit,
+		func(e effect, limit int64) int { return cmp.Compare(e.Limit, limit) })
 	return &effects[i]
 }
 
@@ -84,7 +88,11 @@ func effectOf(effects []effect, limit int64) *effect {
 // the lower side. Otherwise it spares the share of the keys that Options name.
 func (m *measured) choose(effects []effect, r *Result, o *Options) Suggestion {
 	choices := m.choices(o)
-	for len(choices) > 1 && float64(effectOf(effects, choices[0]).ordinary()) > (1-o.Spare)/2*float64(r.Requests) {
+	for len(choices) > 1 {
+		denied := effectOf(effects, choices[0]).ordinary()
+		if o.spares(denied, r.Requests) {
+			break
+		}
 		choices = choices[1:]
 	}
 	excess := effectOf(effects, choices[0]).scripts
@@ -119,13 +127,20 @@ func (m *measured) choose(effects []effect, r *Result, o *Options) Suggestion {
 	return s
 }
 
+// spares reports whether so few ordinary requests are denied that Spare allows it: at most half of
+// the share that it leaves.
+func (o *Options) spares(denied, requests int64) bool {
+	return float64(denied) <= (1-o.Spare)/2*float64(requests)
+}
+
 // chooseInAll returns the suggested limit for all requests together. Hours take the place of keys:
 // a limit lies above those of most hours, if few hours are far above them.
 func (r *requests) chooseInAll(m *measured) Suggestion {
 	var h history
 	h.reset(m.window, math.MaxInt64)
 	tile := max(hour, m.window)
-	peakOf, last := map[int64]int64{}, int64(math.MinInt64)
+	peakOf := map[int64]int64{} // by tile
+	last := int64(math.MinInt64)
 	for _, one := range r.requestsOf(0, nil) {
 		if one.at/tile != last {
 			last = one.at / tile
@@ -181,7 +196,7 @@ func (m *measured) spared(effects []effect, r *Result, o *Options) int64 {
 	least := max(percentile(peaks, o.Spare), m.crowd)
 	for i := range effects {
 		e := &effects[i]
-		if e.Limit >= least && float64(e.RequestsDenied-e.batch) <= (1-o.Spare)/2*float64(r.Requests) {
+		if e.Limit >= least && o.spares(e.RequestsDenied-e.batch, r.Requests) {
 			return min(e.Limit, largest(peaks))
 		}
 	}
@@ -192,7 +207,10 @@ func (m *measured) spared(effects []effect, r *Result, o *Options) int64 {
 // close above it, and no empty space is between. Steady scripts are a group wherever they
 // lie.
 func (m *measured) isContinuous(limit int64) bool {
-	low, high, near, above := int64(0), int64(0), int64(0), int64(0)
+	low := int64(0)   // the largest peak up to the limit
+	high := int64(0)  // the least peak above it
+	above := int64(0) // keys above the limit
+	near := int64(0)  // keys above the limit, up to twice of it
 	for _, p := range m.others {
 		switch {
 		case p.Peak <= limit:
@@ -228,14 +246,24 @@ func (m *measured) propose(effects []effect, suggested Suggestion, d *detail, r 
 	of := func(share float64) int64 { return percentile(m.peaks, share) }
 	w := Window{
 		Window: time.Duration(m.window) * time.Microsecond,
-		Peaks:  Peaks{of(0.5), of(0.9), of(0.99), of(0.999), of(1)}, Histogram: m.peaks,
-		Candidates: []Candidate{}, Suggested: suggested,
-		Timeline: d.timeline(), Denials: map[int64][]int64{suggested.Limit: d.denied},
+		Peaks: Peaks{
+			P50:  of(0.5),
+			P90:  of(0.9),
+			P99:  of(0.99),
+			P999: of(0.999),
+			Max:  of(1),
+		},
+		Histogram:  m.peaks,
+		Candidates: []Candidate{},
+		Suggested:  suggested,
+		Timeline:   d.timeline(),
+		Denials:    map[int64][]int64{suggested.Limit: d.denied},
 	}
 	s := &w.Suggested
 	limit := weir.Limit{Max: s.Limit, Window: w.Window, By: r.Dimensions}
 	line := policy.Definition{Limits: []weir.Limit{limit}, Units: []string{r.Unit}}
-	s.Line, s.Candidate = line.Sentence(0), d.Candidate
+	s.Line = line.Sentence(0)
+	s.Candidate = d.Candidate
 	w.Length = duration.Format(w.Window)
 	for _, p := range m.peaks {
 		if p.Peak <= s.Limit {
@@ -253,7 +281,8 @@ func (m *measured) propose(effects []effect, suggested Suggestion, d *detail, r 
 		if limit != s.Limit {
 			e = effectOf(effects, limit)
 		}
-		w.Candidates, w.Denials[limit] = append(w.Candidates, e.Candidate), e.denied
+		w.Candidates = append(w.Candidates, e.Candidate)
+		w.Denials[limit] = e.denied
 	}
 	w.WithoutDay = m.withoutDays(s.Limit, r)
 	s.Why = why(&w, r, o)
@@ -282,24 +311,25 @@ func why(w *Window, r *Result, o *Options) string {
 	var b strings.Builder
 	switch {
 	case s.hours > 0:
-		fmt.Fprintf(&b, "%s at most %s in the fullest %s, and %s more", counted(s.others, "hour has", "hours have"),
+		fmt.Fprintf(&b, "%s at most %s in the fullest %s, and %s more",
+			counted(s.others, "hour has", "hours have"),
 			grouped(s.floor), span, counted(s.hours, "has", "have"))
 	case s.Basis == Gap:
-		stand := "keys stand"
+		stand, their := "keys stand", "their"
 		if s.KeysDenied == 1 {
-			stand = "key stands"
-		}
-		their := "their"
-		if s.KeysDenied == 1 {
-			their = "its"
+			stand, their = "key stands", "its"
 		}
 		fmt.Fprintf(&b, "%s %s apart with %s in %s fullest %s, and the others have at most %s",
 			grouped(s.KeysDenied), stand, fromTo(s.High, w.Peaks.Max), their, span, grouped(s.Low))
 	case s.Basis == Spare:
-		fmt.Fprintf(&b, "no keys stand apart per %s, so the limit spares at least %s%% of them, which have at most %s, and adds headroom",
+		fmt.Fprintf(&b,
+			"no keys stand apart per %s, so the limit spares at least %s%% of them, "+
+				"which have at most %s, and adds headroom",
 			span, percentText(o.Spare), grouped(s.floor))
 	default:
-		fmt.Fprintf(&b, "%s, so the limit is the largest peak, %s, with headroom; try it on a longer log", little(r), grouped(s.floor))
+		fmt.Fprintf(&b,
+			"%s, so the limit is the largest peak, %s, with headroom; try it on a longer log",
+			little(r), grouped(s.floor))
 	}
 	var changed []string
 	for _, d := range w.WithoutDay {

@@ -23,12 +23,10 @@ type requests struct {
 	bytes    int64 // memory of all events
 	newest   int   // the key of the request added last
 
-	traits    []traits // by the number of a key
-	pathOf    map[string]uint32
-	paths     []string // by their numbers, at most maxPaths; the first has none
-	bases     bases    // of ordinary keys; set by classify
-	hasAgents bool     // some request has a user agent; set by classify
-	memory    int64    // the bound; a quarter of it is left to the reader of logs and to garbage
+	traits []traits // by the number of a key
+	pathOf map[string]uint32
+	paths  []string // by their numbers, at most maxPaths; the first has none
+	memory int64    // the bound; a quarter of it is left to the reader of logs and to garbage
 }
 
 // events are the requests of one key in the order of the log, in a few bytes each: the time
@@ -47,7 +45,9 @@ const (
 // add adds a request. The error is that of too many of them.
 func (r *requests) add(name []byte, at, n int64) error {
 	if n > weir.MaxUnits-r.units {
-		return &replay.LogError{Problem: fmt.Sprintf("the requests have more than %d units together, which is the bound of a limit; use fewer --units, or select requests with --where", int64(weir.MaxUnits))}
+		return &replay.LogError{Problem: fmt.Sprintf("the requests have more than %d units "+
+			"together, which is the bound of a limit; use fewer --units, "+
+			"or select requests with --where", int64(weir.MaxUnits))}
 	}
 	r.units += n
 	number := r.keys.Add(name)
@@ -70,9 +70,13 @@ func (r *requests) add(name []byte, at, n int64) error {
 	r.bytes += int64(cap(e.data))
 	r.n++
 	r.slots.Add(at, false)
-	if r.n%4096 == 0 && r.keys.Bytes()+keyBytes*int64(cap(r.all))+r.bytes > r.memory/4*3 {
-		return &replay.LogError{Problem: fmt.Sprintf("%d requests of %d keys are more than fit in %d MiB; select requests with --where, read fewer files, or raise --max-memory",
-			r.n, r.keys.Len(), r.memory>>20)}
+	isFull := func() bool {
+		return r.keys.Bytes()+keyBytes*int64(cap(r.all))+r.bytes > r.memory/4*3
+	}
+	if r.n%4096 == 0 && isFull() {
+		return &replay.LogError{Problem: fmt.Sprintf("%d requests of %d keys are more than "+
+			"fit in %d MiB; select requests with --where, read fewer files, "+
+			"or raise --max-memory", r.n, r.keys.Len(), r.memory>>20)}
 	}
 	return nil
 }
@@ -109,7 +113,8 @@ func (r *requests) numberOf(path []byte) uint32 {
 		return number
 	}
 	if r.pathOf == nil {
-		r.pathOf, r.paths = map[string]uint32{}, []string{""}
+		r.pathOf = map[string]uint32{}
+		r.paths = []string{""}
 	}
 	number = uint32(len(r.paths))
 	r.paths = append(r.paths, string(path))
@@ -129,7 +134,8 @@ func (r *requests) eachKey(visit func(key uint32, all []request)) {
 
 // requestsOf appends the requests of a key by time.
 func (r *requests) requestsOf(key uint32, all []request) []request {
-	one, isSorted := request{n: 1}, true
+	one := request{n: 1}
+	isSorted := true
 	for b := r.all[key].data; len(b) > 0; {
 		d, size := binary.Varint(b)
 		b = b[size:]
@@ -162,7 +168,8 @@ func newCalendar(zone *time.Location, from, to int64) *calendar {
 	c := &calendar{zone: zone}
 	year, month, day := time.UnixMicro(to).In(zone).Date()
 	for d := day - MaxDays + 1; d <= day; d++ {
-		start, end := time.Date(year, month, d, 0, 0, 0, 0, zone), time.Date(year, month, d+1, 0, 0, 0, 0, zone)
+		start := time.Date(year, month, d, 0, 0, 0, 0, zone)
+		end := time.Date(year, month, d+1, 0, 0, 0, 0, zone)
 		if end.UnixMicro() > from {
 			c.starts = append(c.starts, start.UnixMicro())
 			c.days = append(c.days, Day{Date: start.Format(time.DateOnly)})

@@ -9,33 +9,39 @@ import (
 // Result is the effect of limits on the requests of logs, and a suggested limit for each
 // window.
 type Result struct {
-	// counted: readable, selected, and with a key
-	Requests int64 `json:"requests"`
-	Keys     int64 `json:"keys"` // distinct keys of these requests
-	// the first of these requests, in UTC; zero without requests
+	Requests int64 `json:"requests"` // counted: readable, selected, and with a key
+	Keys     int64 `json:"keys"`     // distinct keys of these requests
+
+	// The instants of the first and the last of these requests, in UTC; zero without requests.
 	From time.Time `json:"from"`
-	To   time.Time `json:"to"` //
-	// names of the values of a key, in the order of Options.Keys
+	To   time.Time `json:"to"`
+
+	// Dimensions are the names of the values of a key, in the order of Options.Keys. Those in
+	// Addresses have addresses in their counted form.
 	Dimensions []string `json:"dimensions"`
-	// those of Dimensions with addresses in their counted form
-	Addresses []string `json:"-"`
-	// "" for requests, "bytes" for the size of responses
-	Unit     string         `json:"-"`
-	Zone     *time.Location `json:"-"`     // for Hours and Days
-	ZoneName string         `json:"zone"`  // the name of Zone
-	Hours    [24]int64      `json:"hours"` // requests by hour of the day
-	// in order, at most MaxDays; days without requests are left out
-	Days []Day `json:"days"`
-	// index in Windows of the suggestion to begin with
+	Addresses  []string `json:"-"`
+
+	Unit string `json:"-"` // "" for requests, "bytes" for the size of responses
+
+	// The requests by hour of the day and by day, in Zone. Days are in order, at most MaxDays, and
+	// those without requests are left out.
+	Zone     *time.Location `json:"-"`
+	ZoneName string         `json:"zone"`
+	Hours    [24]int64      `json:"hours"`
+	Days     []Day          `json:"days"`
+
+	// Best is the index in Windows of the suggestion to begin with, and BestLength the length of
+	// its window as a policy file has it.
 	Best       int    `json:"-"`
-	BestLength string `json:"best"`   // its length, as a policy file has it
-	Errors     int64  `json:"errors"` // lines that are not counted
-	// a recorded trace has one of Sample keys; 0 or 1 = all
-	Sample int64 `json:"sample,omitempty"`
-	// calls that are missing in a recorded trace
+	BestLength string `json:"best"`
+
+	Errors int64 `json:"errors"` // lines that are not counted
+
+	// A recorded trace has one of Sample keys, 0 or 1 = all. Dropped calls are missing in it.
+	Sample  int64 `json:"sample,omitempty"`
 	Dropped int64 `json:"dropped,omitempty"`
-	// shortest first, one for each of Options.Windows
-	Windows []Window `json:"windows"`
+
+	Windows []Window `json:"windows"`          // one for each of Options.Windows, the shortest first
 	Advice  []Advice `json:"advice,omitempty"` // what each rule found
 
 	replay.LogCounts `json:"-"`
@@ -56,18 +62,21 @@ type Window struct {
 	Length    string        `json:"window"` // as a policy file has it
 	Peaks     Peaks         `json:"peaks"`
 	Histogram []PeakCount   `json:"-"` // the peaks that some key has, ascending
-	// ascending by limit: Options.Limits, or chosen ones with that of Suggested
+
+	// Candidates are ascending by limit: Options.Limits, or chosen ones with that of Suggested.
 	Candidates []Candidate `json:"candidates"`
 	Suggested  Suggestion  `json:"suggested"`
-	// the keys that the suggestion denies most, at most MaxTop
-	Top []Key `json:"top"`
-	// the keys with the largest peaks, at most MaxTop
+
+	// At most MaxTop keys: those that the suggestion denies most, and those with the largest peaks.
+	Top      []Key `json:"top"`
 	Heaviest []Key `json:"-"`
-	// all requests, allowed and denied by the suggestion
-	Timeline replay.Timeline `json:"-"`
-	// by limit of Candidates and of Suggested: denied requests by slot of Timeline
-	Denials map[int64][]int64 `json:"-"`
-	// the suggestion without each of Result.Days; nil for fewer than two days
+
+	// Timeline has all requests, allowed and denied by the suggestion. Denials has the denied
+	// requests by slot of Timeline, by limit of Candidates and of Suggested.
+	Timeline replay.Timeline   `json:"-"`
+	Denials  map[int64][]int64 `json:"-"`
+
+	// WithoutDay is the suggestion without each of Result.Days; nil for fewer than two days.
 	WithoutDay []WithoutDay `json:"without_day,omitempty"`
 }
 
@@ -99,18 +108,17 @@ type Suggestion struct {
 	Why   string `json:"why"`  // the reason, one sentence
 	Basis Basis  `json:"basis"`
 
-	// the advice in one sentence; of the best window only
+	// The advice of the best window in one sentence, and the keys that a plan spares.
 	Headline  string    `json:"headline,omitempty"`
-	Certainty Certainty `json:"certainty,omitempty"` // of the best window only
-	// keys that a plan spares; of the best window only
-	Exempt []Exempt `json:"exempt,omitempty"`
+	Certainty Certainty `json:"certainty,omitempty"`
+	Exempt    []Exempt  `json:"exempt,omitempty"`
 
 	Low   int64 `json:"-"` // the largest peak that the limit spares; 0 if it spares no key
 	High  int64 `json:"-"` // the least peak that it denies; 0 if it denies no key
 	floor int64 // the peak that it spares with headroom
 
 	scripts int64 // denied requests of scripts
-	hours   int64 // of a limit for all requests together: the hours above it, with a gap below them
+	hours   int64 // for a limit of all requests together: the hours above it, with a gap below
 	others  int64 // the other hours with requests
 }
 

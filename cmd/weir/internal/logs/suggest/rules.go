@@ -26,31 +26,45 @@ func (c Class) isScript() bool { return c == Even || c == Sleepless || c == Apar
 
 // The bounds of the rules, with their reasons.
 const (
-	// a heavy key is this far above the others: 5 against 4 is no gap, and a limit between needs
-	// room on both sides
+	// gapRatio is how far a heavy key is above the others: 5 against 4 is no gap, and a limit
+	// between needs room on both sides.
 	gapRatio = 1.5
-	// a gap in minutes that only size shows: one visitor opens a few pages at a time
+
+	// A gap that only size shows: no visitor is eight visitors. Of minutes it is half as wide,
+	// because one visitor opens a few pages at a time.
+	gapOfScripts = 8
 	gapOfMinutes = 4
-	gapOfScripts = 8 // a gap that only size shows: no visitor is eight visitors
-	// most keys above a gap, and with a sign of scripts: what many keys do is ordinary
+
+	// heavyShare is the largest share of keys above a gap, and of those with a sign of scripts:
+	// what many keys do is ordinary.
 	heavyShare = 0.25
-	// people pause: their mean minute is less than this share of the fullest one
+
+	// People pause: their mean minute is less than evenLoad of the fullest one. With clockLoad
+	// nearly all minutes are the fullest one, which no crowd is.
 	evenLoad  = 0.6
-	clockLoad = 0.85 // nearly all minutes are the fullest one, which no crowd is
-	evenMean  = 10   // requests in a minute: nobody opens a page every six seconds for long
-	// the same for minutes that are alike as those of a clock: of fewer requests that is chance
-	clockMean   = 4
-	evenMinutes = 10        // a short visit is even by chance
-	pause       = 3 * hour  // people who sleep pause longer
-	awake       = 20 * hour // people are not awake longer
-	// the quietest six hours of a script have nearly a quarter of its requests
+	clockLoad = 0.85
+
+	// The least mean of requests in a minute. Nobody opens a page every six seconds for long.
+	// Minutes that are alike as those of a clock may have fewer, but not so few that it is chance.
+	evenMean  = 10
+	clockMean = 4
+
+	evenMinutes = 10 // the least number of minutes: a short visit is even by chance
+
+	pause = 3 * hour  // people who sleep pause longer
+	awake = 20 * hour // people are not awake longer
+
+	// quietShare is the least share of a script's requests in the quietest six hours, which have
+	// nearly a quarter of them.
 	quietShare = 0.15
-	// hours of the day that have nearly all requests of a batch: a run of three hours touches
-	// four
-	batchHours  = 4
-	batchPause  = 12 * hour // between two runs of a batch
-	crowdAgents = 8         // one person has few browsers
-	crowdHours  = 4         // a crowd stays for part of a day
+
+	// A batch has nearly all of its requests in batchHours of the day: a run of three hours
+	// touches four. Between two runs are more than batchPause.
+	batchHours = 4
+	batchPause = 12 * hour
+
+	crowdAgents = 8 // the least number of user agents: one person has few browsers
+	crowdHours  = 4 // the least number of hours: a crowd stays for part of a day
 )
 
 const (
@@ -115,8 +129,10 @@ func profileOf(requests []request) (p profile) {
 		p.peaks[i] = uint32(fullest(requests, scale))
 	}
 	var clock [24]int64
-	minuteEnd, hourEnd := int64(math.MinInt64), int64(math.MinInt64)
-	begin, last := requests[0].at, requests[0].at
+	minuteEnd := int64(math.MinInt64)
+	hourEnd := int64(math.MinInt64)
+	begin := requests[0].at // of the stretch
+	last := requests[0].at
 	p.runs = 1
 	longest := int64(0)
 	for _, r := range requests {
@@ -200,62 +216,93 @@ func (b *bases) isHeavy(p *profile) bool {
 func (r *requests) classify() (all []profile) {
 	all = make([]profile, r.keys.Len())
 	r.eachKey(func(key uint32, requests []request) { all[key] = profileOf(requests) })
+	c := r.newClassifier(all)
+	for key := range all {
+		all[key].class = c.classOf(key)
+	}
+	return all
+}
 
+// classifier holds the signs and the bases by which keys get their classes.
+type classifier struct {
+	*requests
+	all   []profile
+	bases bases
+
+	even      func(*profile) bool
+	sleepless func(*profile) bool
+	batch     func(*profile) bool
+}
+
+func (r *requests) newClassifier(all []profile) *classifier {
 	most := int(heavyShare * float64(len(all)))
-	even := signs(all, most, (*profile).isEven)
-	sleepless := signs(all, most, (*profile).isSleepless)
-	batch := signs(all, most, (*profile).isBatch)
-	hasAgents := slices.ContainsFunc(r.traits, func(t traits) bool { return t.agents != 0 })
-	isCrowd := func(key int) bool {
-		p := &all[key]
-		return p.hours >= crowdHours && !sleepless(p) && p.load() < clockLoad &&
-			distinct(r.traits[key].agents) >= crowdAgents
+	c := &classifier{
+		requests:  r,
+		all:       all,
+		even:      signs(all, most, (*profile).isEven),
+		sleepless: signs(all, most, (*profile).isSleepless),
+		batch:     signs(all, most, (*profile).isBatch),
 	}
 	crowds := 0
 	for key := range all {
-		if isCrowd(key) {
+		if c.isCrowd(key) {
 			crowds++
 		}
 	}
-	var b bases
+	hasCrowds := crowds <= most // otherwise they are ordinary here
 	for i := range scales {
 		rest := histogram{}
 		for key := range all {
 			p := &all[key]
-			isSigned := even(p) || sleepless(p) || batch(p)
-			if !isSigned && (crowds > most || !isCrowd(key)) {
+			isApart := c.hasSign(p) || hasCrowds && c.isCrowd(key)
+			if !isApart {
 				rest[int64(p.peaks[i])]++
 			}
 		}
-		b[i] = apart(rest.peaks(), i == 0)
+		c.bases[i] = apart(rest.peaks(), i == 0)
 	}
-	for key := range all {
-		p := &all[key]
-		switch isHeavy := b.isHeavy(p); {
-		case !isHeavy:
-		case isCrowd(key):
-			p.class = Crowd
-		case batch(p):
-			p.class = Batch
-		case sleepless(p):
-			p.class = Sleepless
-		case even(p):
-			p.class = Even
-		case !b.isFar(p):
-		case p.hours >= crowdHours && p.load() < evenLoad && b.isWide(p):
-			p.class = Crowd // one busy client or many: nothing else shows the difference
-		default:
-			p.class = Apart
-		}
+	return c
+}
+
+// hasSign reports whether a rule of time shows that a key is a script or a batch.
+func (c *classifier) hasSign(p *profile) bool { return c.even(p) || c.sleepless(p) || c.batch(p) }
+
+// isCrowd reports whether a key may be many people.
+func (c *classifier) isCrowd(key int) bool {
+	p := &c.all[key]
+	isHuman := p.hours >= crowdHours && p.load() < clockLoad && !c.sleepless(p)
+	return isHuman && distinct(c.traits[key].agents) >= crowdAgents
+}
+
+// classOf returns the class of a key.
+func (c *classifier) classOf(key int) Class {
+	p := &c.all[key]
+	switch {
+	case !c.bases.isHeavy(p):
+		return Ordinary
+	case c.isCrowd(key):
+		return Crowd
+	case c.batch(p):
+		return Batch
+	case c.sleepless(p):
+		return Sleepless
+	case c.even(p):
+		return Even
+	case !c.bases.isFar(p):
+		return Ordinary
+	case p.hours >= crowdHours && p.load() < evenLoad && c.bases.isWide(p):
+		return Crowd // one busy client or many: nothing else shows the difference
 	}
-	r.bases, r.hasAgents = b, hasAgents
-	return all
+	return Apart
 }
 
 // isFar reports whether size alone shows that a key is no visitor.
 func (b *bases) isFar(p *profile) bool {
 	for i, base := range b {
-		if int64(p.peaks[i]) > base && (i == 0 || float64(p.peaks[i]) >= gapOfScripts*float64(max(1, base))) {
+		isMinute := i == 0 // its base lies below a gap already
+		isAbove := int64(p.peaks[i]) > base
+		isFarAbove := float64(p.peaks[i]) >= gapOfScripts*float64(max(1, base))
+		if isAbove && (isMinute || isFarAbove) {
 			return true
 		}
 	}
@@ -285,13 +332,16 @@ func signs(all []profile, most int, is func(*profile) bool) func(*profile) bool 
 // gapOfScripts, or else, of minutes, the highest one of gapOfMinutes. Without a gap it is the
 // largest peak.
 func apart(peaks []PeakCount, isMinute bool) int64 {
-	below, total, limit := int64(0), float64(keysOf(peaks)), largest(peaks)
+	total := float64(keysOf(peaks))
+	below := int64(0) // keys up to the peak
+	limit := largest(peaks)
 	for i, p := range peaks[:max(0, len(peaks)-1)] {
 		below += p.Keys
 		if float64(below) < (1-heavyShare)*total {
 			continue
 		}
-		switch next := peaks[i+1].Peak; {
+		next := peaks[i+1].Peak
+		switch {
 		case next >= gapOfScripts*p.Peak:
 			return p.Peak
 		case isMinute && next >= gapOfMinutes*p.Peak:

@@ -40,7 +40,8 @@ import (
 // that of two sources for one dimension, or a *[replay.LogError]; with it the Result has only the
 // counts of lines.
 func Run(log *accesslog.Reader, o Options) (*Result, error) {
-	o.Windows, o.Limits = sortedOnce(o.Windows), sortedOnce(o.Limits)
+	o.Windows = sortedOnce(o.Windows)
+	o.Limits = sortedOnce(o.Limits)
 	o.Traits = []accesslog.Field{accesslog.UserAgent, accesslog.Path, accesslog.Status}
 	source, err := replay.NewLogKeys(o.LogOptions)
 	if err != nil {
@@ -51,7 +52,8 @@ func Run(log *accesslog.Reader, o Options) (*Result, error) {
 		if err := r.add(key, e.At, n); err != nil {
 			return err
 		}
-		r.note(valueOf(e, accesslog.UserAgent), valueOf(e, accesslog.Path), valueOf(e, accesslog.Status))
+		r.note(valueOf(e, accesslog.UserAgent), valueOf(e, accesslog.Path),
+			valueOf(e, accesslog.Status))
 		return nil
 	})
 	result := &Result{Dimensions: source.Dimensions(), Zone: o.Zone, ZoneName: o.Zone.String()}
@@ -59,7 +61,9 @@ func Run(log *accesslog.Reader, o Options) (*Result, error) {
 	var unread error
 	result.LogCounts, unread = source.Counts(log)
 	result.Sorted = true
-	result.Errors, result.Sample, result.Dropped = result.LogCounts.Errors(), result.Log.Sample, result.Log.Dropped
+	result.Errors = result.LogCounts.Errors()
+	result.Sample = result.Log.Sample
+	result.Dropped = result.Log.Dropped
 	err = cmp.Or(err, unread)
 	if err == nil && r.n == 0 {
 		err = result.Undecided()
@@ -81,13 +85,16 @@ func valueOf(e *accesslog.Entry, f accesslog.Field) []byte {
 
 // fill computes the result.
 func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
-	result.Requests, result.Keys = r.n, int64(r.keys.Len())
-	result.From, result.To = time.UnixMicro(r.slots.From).UTC(), time.UnixMicro(r.slots.To).UTC()
+	result.Requests = r.n
+	result.Keys = int64(r.keys.Len())
+	result.From = time.UnixMicro(r.slots.From).UTC()
+	result.To = time.UnixMicro(r.slots.To).UTC()
 	if o.Units.Bytes {
 		result.Unit = "bytes"
 	}
 	days := newCalendar(o.Zone, r.slots.From, r.slots.To)
-	result.Hours, result.Days = days.count(r), days.days
+	result.Hours = days.count(r)
+	result.Days = days.days
 	keys := r.classify()
 	all := r.measure(o.Windows, days, keys)
 	effects := r.decideAll(all, o, keys)
@@ -103,12 +110,24 @@ func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
 	for i, d := range details {
 		w := all[i].propose(effects[i], choices[i], d, result, o)
 		w.Suggested.scripts = d.scripts
-		w.Top, w.Heaviest = d.top.result(named), d.heaviest.result(named)
+		w.Top = d.top.result(named)
+		w.Heaviest = d.heaviest.result(named)
 		result.Windows = append(result.Windows, w)
 	}
 	result.Best = bestOf(result.Windows, result.To.Sub(result.From))
-	result.BestLength = result.Windows[result.Best].Length
-	r.advise(result, keys, all[result.Best], effects[result.Best], details[result.Best], named)
+	best := &result.Windows[result.Best]
+	result.BestLength = best.Length
+	a := adviser{
+		requests: r,
+		keys:     keys,
+		measured: all[result.Best],
+		detail:   details[result.Best],
+		named:    named,
+		result:   result,
+		window:   best,
+		s:        &best.Suggested,
+	}
+	a.advise()
 }
 
 // bestOf returns the index of the window to begin with: of those with a gap, and not longer
@@ -144,13 +163,17 @@ const (
 // Options select the requests, their keys, and the limits to try. All fields but Limits are
 // required.
 type Options struct {
-	// with at least one key and more than 0 units; its Policy has no meaning
+	// LogOptions have at least one key and more than 0 units; their Policy has no meaning.
 	replay.LogOptions
+
 	Windows []time.Duration // whole microseconds up to 400 days
-	// candidates of every window, 0 … weir.MaxUnits; nil = about 30 around the peaks
+
+	// Limits are candidates of every window, 0 … weir.MaxUnits; nil = about 30 around the peaks.
 	Limits []int64
-	// share of the keys, above 0 and up to 1, that a suggestion without a gap spares
-	Spare  float64
+
+	// Spare is the share of the keys, above 0 and up to 1, that a suggestion without a gap spares.
+	Spare float64
+
 	Zone   *time.Location // for hours and days
 	Memory int64          // bytes for keys and requests
 }
