@@ -30,23 +30,27 @@ var files embed.FS
 
 // Options are the addresses and names in a snippet. Zero values mean the defaults.
 type Options struct {
-	Policy string // name; default search
-	// the policy is in a file of weir, so Envoy's snippet needs no rules of its own
-	OfPolicy  bool
+	Policy    string // name; default search
+	OfPolicy  bool   // the policy is in a file of weir, so Envoy's snippet needs no rules
 	Dimension string // the policy's dimension for the key; default ip
-	// the request header field with the key; default: the key is the client's address
-	Header     string
-	PlanBy     string // the policy's plan-by; needed with PlanHeader
-	PlanHeader string // the request header field with the value of PlanBy; default: none is sent
-	// listener of weir, host:port or unix:/path; default 127.0.0.1:7070, for Envoy
-	// 127.0.0.1:7071
+	Header    string // the field of the request with the key; default: the client's address is the key
+
+	// PlanHeader is the field of the request with the value of PlanBy, the policy's plan-by.
+	// Default: none is sent.
+	PlanHeader string
+	PlanBy     string
+
+	// Weir is the listener of weir, host:port or unix:/path. Default: 127.0.0.1:7070, for Envoy
+	// 127.0.0.1:7071.
 	Weir    string
 	App     string // host:port of the application behind the proxy; default 127.0.0.1:8080
 	Listen  string // host:port where the proxy listens; default 0.0.0.0:80
 	Timeout string // for requests to weir, in ms or s, 10ms to 10s; default 100ms
 	Allow   bool   // while weir is down or hangs, let requests pass; default: reject them
 	Secret  bool   // send weir the secret of --gate-secret-file
-	// directory of the files, for references between them; default: that of the proxy's package
+
+	// Dir is the directory of the files, for references between them. Default: that of the
+	// proxy's package.
 	Dir string
 }
 
@@ -56,8 +60,9 @@ type File struct{ Name, Text string }
 // snippet lists the files of one proxy.
 type snippet struct {
 	name string
-	// below the proxy's directory: templates with the names of their files, and files that are
-	// copied
+
+	// files are below the proxy's directory: templates, "SOURCE > NAME", and files that are
+	// copied.
 	files []string
 	weir  string // default of Options.Weir
 	dir   string // default of Options.Dir
@@ -74,14 +79,42 @@ const (
 )
 
 var snippets = []snippet{
-	{name: "nginx", files: []string{"nginx.tmpl > weir.conf"}, weir: overHTTP, dir: "/etc/nginx"},
-	{name: "haproxy", files: []string{"haproxy.tmpl > haproxy.cfg", "weir.lua"}, weir: overHTTP, dir: "/etc/haproxy"},
-	{name: "caddy", files: []string{"Caddyfile.tmpl > Caddyfile"}, weir: overHTTP, dir: "/etc/caddy"},
-	{name: "traefik", files: []string{"traefik.tmpl > weir.yaml"}, weir: overHTTP, dir: "/etc/traefik",
-		noAllow:  "Traefik's forwardAuth answers 500 when it gets no answer, and has no other mode; leave --when-down at deny, or choose another proxy",
-		noSocket: "Traefik's forwardAuth connects over TCP only; write host:port"},
-	{name: "envoy", files: []string{"envoy.tmpl > envoy.yaml", envoyRules}, weir: overGRPC, dir: "/etc/envoy",
-		noSecret: "Envoy calls weir over gRPC, and the secret is for gates only; let weir listen on loopback or a unix socket, or give Envoy's cluster a client certificate"},
+	{
+		name:  "nginx",
+		files: []string{"nginx.tmpl > weir.conf"},
+		weir:  overHTTP,
+		dir:   "/etc/nginx",
+	},
+	{
+		name:  "haproxy",
+		files: []string{"haproxy.tmpl > haproxy.cfg", "weir.lua"},
+		weir:  overHTTP,
+		dir:   "/etc/haproxy",
+	},
+	{
+		name:  "caddy",
+		files: []string{"Caddyfile.tmpl > Caddyfile"},
+		weir:  overHTTP,
+		dir:   "/etc/caddy",
+	},
+	{
+		name:  "traefik",
+		files: []string{"traefik.tmpl > weir.yaml"},
+		weir:  overHTTP,
+		dir:   "/etc/traefik",
+		noAllow: "Traefik's forwardAuth answers 500 when it gets no answer, and has no other " +
+			"mode; leave --when-down at deny, or choose another proxy",
+		noSocket: "Traefik's forwardAuth connects over TCP only; write host:port",
+	},
+	{
+		name:  "envoy",
+		files: []string{"envoy.tmpl > envoy.yaml", envoyRules},
+		weir:  overGRPC,
+		dir:   "/etc/envoy",
+		noSecret: "Envoy calls weir over gRPC, and the secret is for gates only; " +
+			"let weir listen on loopback or a unix socket, " +
+			"or give Envoy's cluster a client certificate",
+	},
 }
 
 // Names returns the proxies with a snippet.
@@ -96,7 +129,8 @@ func Names() (names []string) {
 func Render(name string, o Options) ([]File, error) {
 	i := slices.IndexFunc(snippets, func(r snippet) bool { return r.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("there is no snippet for %q; there are %s", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("there is no snippet for %q; there are %s",
+			name, strings.Join(Names(), ", "))
 	}
 	r := snippets[i]
 	o.Policy = cmp.Or(o.Policy, "search")
@@ -123,6 +157,13 @@ func Render(name string, o Options) ([]File, error) {
 	return all, nil
 }
 
+// functions are those of the templates.
+var functions = template.FuncMap{
+	"host": host,
+	"port": port,
+	"join": path.Join,
+}
+
 // render executes a template, or copies another file.
 func render(dir, file string, o Options) (File, error) {
 	file, made, isTemplate := strings.Cut(file, " > ")
@@ -130,7 +171,8 @@ func render(dir, file string, o Options) (File, error) {
 	if err != nil || !isTemplate {
 		return File{file, string(text)}, err
 	}
-	t, err := template.New(file).Delims("[[", "]]").Funcs(template.FuncMap{"host": host, "port": port, "join": path.Join}).Parse(string(text))
+	t := template.New(file).Delims("[[", "]]").Funcs(functions)
+	t, err = t.Parse(string(text))
 	if err != nil {
 		return File{}, err
 	}
@@ -152,8 +194,10 @@ var (
 
 // ownHeaders are fields that proxies set or remove, so that the application would not
 // get the counted value.
-var ownHeaders = []string{"Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Connection", "TE",
-	"Trailer", "Transfer-Encoding", "Upgrade", "Weir-Gate-Secret", "X-Forwarded-For"}
+var ownHeaders = []string{
+	"Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Connection", "TE",
+	"Trailer", "Transfer-Encoding", "Upgrade", "Weir-Gate-Secret", "X-Forwarded-For",
+}
 
 // check rejects options that would not be one word in the configuration of a proxy,
 // and those that the proxy does not support.
@@ -165,32 +209,51 @@ func (o *Options) check(r snippet) error {
 		return errors.New(r.noSecret)
 	case o.Socket() != "" && r.noSocket != "":
 		return errors.New(r.noSocket)
-	case !nameForm.MatchString(o.Policy):
-		return fmt.Errorf("%q is not a name of a policy", o.Policy)
-	case !nameForm.MatchString(o.Dimension):
-		return fmt.Errorf("%q is not a name of a dimension; use letters, digits, dots, underscores and dashes", o.Dimension)
-	case o.PlanHeader != "" && !nameForm.MatchString(o.PlanBy):
-		return fmt.Errorf("%q is not a name for --plan-header; "+
-			"use letters, digits, dots, underscores and dashes in plan-by", o.PlanBy)
-	case o.PlanHeader != "" && strings.EqualFold(o.Header, o.PlanHeader):
-		return fmt.Errorf("the header field %s cannot be both the key and the plan; choose two fields", o.Header)
-	case !pathForm.MatchString(o.Dir):
-		return fmt.Errorf("%q is not a directory; write a path from the root, of letters, digits, dots, underscores and dashes", o.Dir)
+	}
+	if err := o.checkNames(); err != nil {
+		return err
 	}
 	for _, field := range []string{o.Header, o.PlanHeader} {
 		if err := checkField(field); err != nil {
 			return err
 		}
 	}
-	if d, err := time.ParseDuration(o.Timeout); err != nil || d < 10*time.Millisecond || d > 10*time.Second || !timeoutForm.MatchString(o.Timeout) {
+	d, err := time.ParseDuration(o.Timeout)
+	isSpelled := err == nil && timeoutForm.MatchString(o.Timeout)
+	if !isSpelled || d < 10*time.Millisecond || d > 10*time.Second {
 		return fmt.Errorf("%q is not a timeout; write 10ms to 10s, in whole ms or s", o.Timeout)
 	}
-	if socket, unix := strings.CutPrefix(o.Weir, "unix:"); unix && !pathForm.MatchString(socket) {
-		return fmt.Errorf("%q is not a socket; write unix:/run/weir/weir.sock", o.Weir)
-	} else if !unix {
+	return o.checkAddresses()
+}
+
+// checkNames rejects texts that are no names.
+func (o *Options) checkNames() error {
+	const next = "use letters, digits, dots, underscores and dashes"
+	switch {
+	case !nameForm.MatchString(o.Policy):
+		return fmt.Errorf("%q is not a name of a policy", o.Policy)
+	case !nameForm.MatchString(o.Dimension):
+		return fmt.Errorf("%q is not a name of a dimension; %s", o.Dimension, next)
+	case o.PlanHeader != "" && !nameForm.MatchString(o.PlanBy):
+		return fmt.Errorf("%q is not a name for --plan-header; %s in plan-by", o.PlanBy, next)
+	case o.PlanHeader != "" && strings.EqualFold(o.Header, o.PlanHeader):
+		return fmt.Errorf("the header field %s cannot be both the key and the plan; "+
+			"choose two fields", o.Header)
+	case !pathForm.MatchString(o.Dir):
+		return fmt.Errorf("%q is not a directory; write a path from the root, "+
+			"of letters, digits, dots, underscores and dashes", o.Dir)
+	}
+	return nil
+}
+
+// checkAddresses rejects texts that are no addresses.
+func (o *Options) checkAddresses() error {
+	if socket, unix := strings.CutPrefix(o.Weir, "unix:"); !unix {
 		if err := checkAddress("--weir", o.Weir, "127.0.0.1"); err != nil {
 			return err
 		}
+	} else if !pathForm.MatchString(socket) {
+		return fmt.Errorf("%q is not a socket; write unix:/run/weir/weir.sock", o.Weir)
 	}
 	if err := checkAddress("--app", o.App, "127.0.0.1"); err != nil {
 		return err
@@ -220,7 +283,8 @@ func checkAddress(flag, address, defaultHost string) error {
 	case !isAddress(better):
 		return fmt.Errorf("%s %q is not an address; write host:port", flag, address)
 	case isURL:
-		return fmt.Errorf("%s %q is not an address; write %s, without %s://", flag, address, better, scheme)
+		return fmt.Errorf("%s %q is not an address; write %s, without %s://",
+			flag, address, better, scheme)
 	default:
 		return fmt.Errorf("%s %q is not an address; write %s", flag, address, better)
 	}
@@ -240,9 +304,11 @@ func isAddress(address string) bool {
 // is none.
 func checkField(name string) error {
 	if name != "" && !headerForm.MatchString(name) {
-		return fmt.Errorf("%q is not a name of a header field; use letters, digits and dashes", name)
+		return fmt.Errorf("%q is not a name of a header field; "+
+			"use letters, digits and dashes", name)
 	}
-	if slices.ContainsFunc(ownHeaders, func(own string) bool { return strings.EqualFold(own, name) }) {
+	isName := func(own string) bool { return strings.EqualFold(own, name) }
+	if slices.ContainsFunc(ownHeaders, isName) {
 		return fmt.Errorf("the header field %s cannot be the key or the plan: "+
 			"the proxy sets or removes it; choose another field", name)
 	}
