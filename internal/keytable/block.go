@@ -272,7 +272,8 @@ func (s *Shard) Reserve(t *Table, k Key, n int) bool {
 			return true
 		}
 		depth := state.depth
-		if 8*(int(state.used)+n) > 7*mostOf(sizes[len(sizes)-1]) { // otherwise many tags are removed ones
+		// With fewer keys many tags are removed ones, and a block of the same size has room.
+		if 8*(int(state.used)+n) > 7*mostOf(sizes[len(sizes)-1]) {
 			depth++
 		}
 		if depth > maxBits || !s.rebuild(t, d, k.place(), depth, n) {
@@ -317,8 +318,10 @@ func (t *Table) freeBlock(b block) {
 // rebuild replaces the block of a place by one or two of that depth, with room for n more keys
 // each: its slots are spread over two, or they get a block of another size.
 func (s *Shard) rebuild(t *Table, d *directory, place, depth uint32, n int) bool {
-	from, common := d.block(place), depth // the bits of a place that the slots have in common
-	used, upper := 0, 0                   // slots with a key, and how many the second new block gets
+	from := d.block(place)
+	common := depth // the bits of a place that the slots have in common
+	used := 0       // slots with a key
+	upper := 0      // those of them that the second new block gets
 	if from.groups > 0 {
 		common, used = from.state().depth, int(from.state().used)
 		if depth > common {
@@ -408,7 +411,9 @@ func (d *directory) take(from block) {
 			low := uint32(state >> hashShift)
 			b := d.block(placeOf(low))
 			slot, g, j := b.free(low)
-			slot.lo, slot.hi, slot.History = old.lo, old.hi, old.History
+			slot.lo = old.lo
+			slot.hi = old.hi
+			slot.History = old.History
 			slot.state.Store(state)
 			b.fill(g, j, uint8(word>>(i*8)))
 		}

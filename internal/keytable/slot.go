@@ -27,7 +27,7 @@ const (
 	locked  uint64 = 1 << iota
 	live           // the slot belongs to a key
 	virtual        // the newest entries were recorded at instants that callers passed
-	blocked        // the key may have a block or appointments, so Acquire leaves it to callers with the shard's lock
+	blocked        // the key may have a block or appointments: Acquire does not find the slot
 	isBlock        // the slot is the block of a key, not its history
 
 	sizeShift  = 5 // 0 … inlineKey, or longSize

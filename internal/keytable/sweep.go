@@ -64,7 +64,9 @@ func (s *Shard) sweep(t *Table, now int64, isVirtual bool, n int) (removed int) 
 // a shard is empty.
 func (s *Shard) endBlock(t *Table, d *directory, b block) {
 	state := b.state()
-	low, depth, used := s.hand, state.depth, int(state.used)
+	low := s.hand
+	depth := state.depth
+	used := int(state.used)
 	s.handGroup = 0
 	s.hand = (low>>(32-depth) + 1) << (32 - depth) // 0 behind the last one, and with a sole block
 	if s.used == 0 {

@@ -116,7 +116,9 @@ func (m *Memory) applyBlock(s *keytable.Shard, key keytable.Key, c *Change) (err
 }
 
 // insert inserts a slot in its locked shard, and returns it locked.
-func (m *Memory) insert(s *keytable.Shard, key keytable.Key, text string) (slot *keytable.Slot, err error) {
+func (m *Memory) insert(
+	s *keytable.Shard, key keytable.Key, text string,
+) (slot *keytable.Slot, err error) {
 	if !m.table.TakeKeys(1) {
 		return nil, m.fullOfKeys
 	}
@@ -170,7 +172,14 @@ func (m *Memory) applyTo(slot *keytable.Slot, a *window.Arena, c *Change) bool {
 		}
 	case Append:
 		_, drop := slot.Used(a, c.Cutoff)
-		e := window.Add{End: c.End, Now: c.At, Units: c.Units, Drop: drop, Narrow: c.End == c.At && c.At-c.Cutoff < window.NarrowSpan && !c.Capped}
+		isExact := c.End == c.At && !c.Capped
+		e := window.Add{
+			End:    c.End,
+			Now:    c.At,
+			Units:  c.Units,
+			Drop:   drop,
+			Narrow: isExact && c.At-c.Cutoff < window.NarrowSpan,
+		}
 		if !slot.Ready(a, &e) && !slot.Grow(a, &e) {
 			return false
 		}
@@ -192,7 +201,8 @@ func (m *Memory) applyTo(slot *keytable.Slot, a *window.Arena, c *Change) bool {
 	case Replace:
 		if c.Max > 0 {
 			slot.Free(a)
-			slot.SetBucket(m.rates.number(window.NewRefill(c.Max, c.Window)), c.Full, c.Part, c.Front, c.At)
+			rate := m.rates.number(window.NewRefill(c.Max, c.Window))
+			slot.SetBucket(rate, c.Full, c.Part, c.Front, c.At)
 			return true
 		}
 		return slot.Replace(a, c.Entries, c.At)
@@ -201,7 +211,9 @@ func (m *Memory) applyTo(slot *keytable.Slot, a *window.Arena, c *Change) bool {
 }
 
 // applyAhead changes the appointments of a slot, or reports false if there is no room.
-func (m *Memory) applyAhead(s *keytable.Shard, slot *keytable.Slot, key keytable.Key, c *Change) bool {
+func (m *Memory) applyAhead(
+	s *keytable.Shard, slot *keytable.Slot, key keytable.Key, c *Change,
+) bool {
 	list := s.Ahead(slot)
 	var booked []Entry
 	switch c.Kind {
@@ -279,10 +291,10 @@ type DumpPlace struct {
 // the last one it visits operations. It reports whether more are left. A Change is valid during the
 // call only.
 //
-// It leaves out those that no longer count at now, on the engine's clock. Each is visited
-// under its own lock, and about n operations under one. Callers that add keys to the same shard wait for the n histories. So visit
-// must not block for long, and it must not call the Memory. A history that counts all the time
-// from the first Dump to the last is visited, perhaps more than once.
+// It leaves out those that no longer count at now, on the engine's clock. Each is visited under its
+// own lock, and about n operations under one. Callers that add keys to the same shard wait for the
+// n histories. So visit must not block for long, and it must not call the Memory. A history that
+// counts all the time from the first Dump to the last is visited, perhaps more than once.
 func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*Change)) (more bool) {
 	if p.shard == keytable.Shards {
 		return m.dumpOperations(p, n, visit)
@@ -296,9 +308,17 @@ func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*Change)) (more
 		if s.Expired(&m.table, slot, now) {
 			return
 		}
-		h, group := &p.history, slot.Group()
-		*h = Change{Kind: Replace, Limit: group, Name: p.names[group], Keep: m.table.Kept(group), Key: s.AppendKey(h.Key[:0], slot),
-			Virtual: slot.Virtual(), Entries: h.Entries[:0]}
+		h := &p.history
+		group := slot.Group()
+		*h = Change{
+			Kind:    Replace,
+			Limit:   group,
+			Name:    p.names[group],
+			Keep:    m.table.Kept(group),
+			Key:     s.AppendKey(h.Key[:0], slot),
+			Virtual: slot.Virtual(),
+			Entries: h.Entries[:0],
+		}
 		if slot.IsBlock() {
 			h.Kind = Block
 			h.At, h.End = slot.Block()
@@ -348,7 +368,12 @@ func (m *Memory) dumpOperations(p *DumpPlace, n int, visit func(*Change)) (more 
 	n = min(n, len(p.operations))
 	for _, o := range p.operations[:n] {
 		if s.byName[o.Name] == o {
-			visit(&Change{Kind: Remember, At: o.Newest(), Virtual: o.virtual, Operation: &o.Operation})
+			visit(&Change{
+				Kind:      Remember,
+				At:        o.Newest(),
+				Virtual:   o.virtual,
+				Operation: &o.Operation,
+			})
 		}
 	}
 	p.operations = p.operations[n:]

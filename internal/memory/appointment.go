@@ -5,8 +5,8 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// Appointments (R18) are entries that are ahead of the newest decision of a history. They stand in a
-// list beside the history, which only callers with the lock of its shard find (package keytable).
+// Appointments (R18) are entries that are ahead of the newest decision of a history. They stand in
+// a list beside the history, which only callers with the lock of its shard find (package keytable).
 // So histories without appointments take no room for them, and their decisions look for none.
 //
 // A decision reads the history and the list as one: those that have begun count as entries of their
@@ -394,8 +394,8 @@ func (c *claim) dropUnchanged() {
 	}
 }
 
-// storeAhead changes the stored list of a record, the history of which was written: the entries that
-// have begun go, those of a corrected clock shift, and those of a cancel are taken back.
+// storeAhead changes the stored list of a record, the history of which was written: the entries
+// that have begun go, those of a corrected clock shift, and those of a cancel are taken back.
 func (m *Memory) storeAhead(r *record) {
 	a := r.appointments
 	stored := r.shard.Ahead(r.slot)

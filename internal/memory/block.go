@@ -177,7 +177,7 @@ func (m *Memory) storeBlocks(c *claim) {
 	virtual := c.at.virtual()
 	for i := range c.records {
 		r := &c.records[i]
-		r.redated = r.redated && c.req.N > 0 && (c.req.Op == engine.Attempt || c.req.Op == engine.Record)
+		r.redated = r.redated && c.req.storesCorrections()
 		switch {
 		case r.begins || r.redated:
 			r.block.SetBlock(c.now, c.now+r.blocked)
@@ -189,6 +189,12 @@ func (m *Memory) storeBlocks(c *claim) {
 			r.markBeside()
 		}
 	}
+}
+
+// storesCorrections reports whether the request stores corrections of the clock: peeks and the
+// changes of reservations do not.
+func (req *request) storesCorrections() bool {
+	return req.N > 0 && (req.Op == engine.Attempt || req.Op == engine.Record)
 }
 
 // isBlockOver reports whether the block is over at a reading of the engine's clock. Blocks at

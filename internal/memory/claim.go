@@ -12,7 +12,12 @@ import (
 )
 
 // claim is the histories of a call while it is decided. Memory.name sets their keys once. Then
-// they are held and released, perhaps several times.
+// they are held and released, perhaps several times: first with their own locks alone (tryHold),
+// which is cheaper, and if that does not suffice with those of their shards (hold).
+//
+// The lock of a shard protects which keys it has. Only its holder inserts, moves and removes slots.
+// The lock of a slot protects the history in it. A caller that holds a shard still locks the slots
+// that it uses, because others may hold them without the shard.
 type claim struct {
 	rules   *Rules   // nil for a refund, a count and a reset
 	req     *request // nil for these, too
@@ -116,7 +121,10 @@ var noHistory = window.Empty
 // name sets the keys of the records. Keys of several values stand in the buffer that it
 // returns, which is nil without such keys. Put it back with putBuffer.
 func (m *Memory) name(c *claim, limits []limitRules, k *engine.Key) (buffer *[]byte) {
-	value, text, hashed := -1, "", keytable.Text{} // limits of a policy often count by the same value
+	// Limits of a policy often count by the same value, so the last one is kept.
+	value := -1 // its index in the key; -1 = none
+	text := ""
+	hashed := keytable.Text{}
 	for i := range c.records {
 		r := &c.records[i]
 		l := &limits[i]
@@ -135,7 +143,9 @@ func (m *Memory) name(c *claim, limits []limitRules, k *engine.Key) (buffer *[]b
 			value, text = l.sole, k.Value(l.sole)
 			hashed = m.table.Text(text)
 		}
-		r.limit, r.text, r.key = l, text, hashed.In(&m.table, l.group, c.at.virtual())
+		r.key = hashed.In(&m.table, l.group, c.at.virtual())
+		r.limit = l
+		r.text = text
 		r.shard = m.table.Shard(&r.key)
 	}
 	return buffer
@@ -233,16 +243,32 @@ func (c *claim) order(places *[engine.MaxLimits]uint8) []uint8 {
 // reading (R1, R3). If one is a second ahead, the reading may just be old, which is no corrected
 // clock (R2).
 func (m *Memory) hold(c *claim) {
-	t := &m.table
+	missing := m.lockShards(c)
+	if missing > 0 {
+		m.reserve(c, missing)
+	}
+	c.raw = c.at.micros
+	isStale := c.lockHistories(missing > 0) || c.at.from == fromClock
+	if isStale && !c.at.virtual() {
+		c.raw = m.now()
+	}
+	c.now = c.decidedAt()
+	for i := range c.records {
+		m.readRecord(c, &c.records[i])
+	}
+}
+
+// lockShards locks the shards of the histories, and clears what an earlier try has left in the
+// claim. It returns the number of keys and blocks that may have to be inserted.
+func (m *Memory) lockShards(c *claim) (missing int) {
 	c.locks = c.shards()
-	t.Lock(c.locks)
+	m.table.Lock(c.locks)
 	c.blocked, c.begins = false, false
 	c.ahead, c.start = false, 0
 	c.near = c.req != nil && (c.rules.blocks || c.req.Op == engine.Block)
 	if c.req.mayExceed() {
 		c.setSpare(m.spareBytes())
 	}
-	missing := 0 // keys and blocks that may be inserted
 	for i := range c.records {
 		r := &c.records[i]
 		r.h, r.arena = &noHistory, &r.shard.Arena
@@ -257,18 +283,20 @@ func (m *Memory) hold(c *claim) {
 			missing++
 		}
 	}
-	if missing > 0 {
-		m.reserve(c, missing)
-	}
-	c.raw = c.at.micros
-	stale := c.at.from == fromClock
+	return missing
+}
+
+// lockHistories locks the histories in their order, and finds their blocks and appointments. moved
+// reports that slots may have moved since the shards were locked. isStale reports that c.raw cannot
+// be the instant of the decision, because one is missing or ahead of it.
+func (c *claim) lockHistories(moved bool) (isStale bool) {
 	var order [engine.MaxLimits]uint8
 	for _, i := range c.order(&order) {
 		r := &c.records[i]
 		if r.slot == nil {
-			stale = true
+			isStale = true
 		} else {
-			if missing > 0 { // slots may have moved
+			if moved {
 				r.slot = r.shard.Lookup(r.key, r.text)
 			}
 			r.slot.Lock()
@@ -276,47 +304,54 @@ func (m *Memory) hold(c *claim) {
 			if list := r.shard.Ahead(r.slot); list != nil {
 				r.appointments, c.ahead = &appointments{list: list}, true
 			}
-			stale = stale || r.h.Behind(c.raw)
+			isStale = isStale || r.h.Behind(c.raw)
 		}
 		if r.mayHaveBlock() {
 			r.block, c.near = r.shard.BlockOf(r.key, r.text), true
-			stale = stale || r.block == nil || r.block.Behind(c.raw)
+			isStale = isStale || r.block == nil || r.block.Behind(c.raw)
 		}
 	}
-	if stale && !c.at.virtual() {
-		c.raw = m.now()
-	}
-	c.now = c.raw
+	return isStale
+}
+
+// decidedAt returns the instant of the decision: that of the newest attempt of a history or a
+// block, if it is ahead of the reading by less than a second (R2). One that is farther ahead is from
+// before a correction of the clock.
+func (c *claim) decidedAt() int64 {
+	now := c.raw
 	for i := range c.records {
 		r := &c.records[i]
 		if last := r.h.Last; last-c.raw < window.Step {
-			c.now = max(c.now, last) // R2
+			now = max(now, last)
 		}
 		if r.block != nil && c.req.feels(r.limit) && r.block.Last-c.raw < window.Step {
-			c.now = max(c.now, r.block.Last)
+			now = max(now, r.block.Last)
 		}
 	}
-	for i := range c.records {
-		r := &c.records[i]
-		r.rule = r.limit.at(c.now)
-		if r.h.Last > c.now || r.slot != nil && r.h.Rate() != r.rule.Rate {
-			r.h, r.arena = r.h.Clone(r.arena)
-			r.corrected = true
-			m.adjust(r, c.now)
-		} else if r.appointments != nil {
-			r.lookAhead(c.now, 0)
-			if r.rule.Rate != 0 {
-				r.beginBucket(r.rule.Refill)
-			}
+	return now
+}
+
+// readRecord finds what the history of a record is at the instant of the decision: a corrected copy,
+// its appointments, and its block.
+func (m *Memory) readRecord(c *claim, r *record) {
+	r.rule = r.limit.at(c.now)
+	if r.h.Last > c.now || r.slot != nil && r.h.Rate() != r.rule.Rate {
+		r.h, r.arena = r.h.Clone(r.arena)
+		r.corrected = true
+		m.adjust(r, c.now)
+	} else if r.appointments != nil {
+		r.lookAhead(c.now, 0)
+		if r.rule.Rate != 0 {
+			r.beginBucket(r.rule.Refill)
 		}
-		if r.appointments != nil {
-			r.appointments.wasCopied = r.corrected
-			r.measureAhead(c.now)
-		}
-		if r.block != nil && c.req.feels(r.limit) {
-			r.lookAtBlock(c.raw, c.now)
-			c.blocked = c.blocked || r.blocked > 0
-		}
+	}
+	if r.appointments != nil {
+		r.appointments.wasCopied = r.corrected
+		r.measureAhead(c.now)
+	}
+	if r.block != nil && c.req.feels(r.limit) {
+		r.lookAtBlock(c.raw, c.now)
+		c.blocked = c.blocked || r.blocked > 0
 	}
 }
 
@@ -337,8 +372,8 @@ func (m *Memory) reserve(c *claim, n int) {
 	}
 }
 
-// adjust corrects the record's history: entries of the future count as entries of now (R2),
-// and a bucket gets the limit's rate (R12), after appointments that have begun at the rate of before.
+// adjust corrects the record's history: entries of the future count as entries of now (R2), and a
+// bucket gets the limit's rate (R12), after appointments that have begun at the rate of before.
 func (m *Memory) adjust(r *record, now int64) {
 	before := r.h.Last
 	if r.h.Last > now {
@@ -371,6 +406,7 @@ func (c *claim) unlockHistories() {
 	}
 }
 
+// unlockShards unlocks the shards, if they are locked. It is inlined.
 func (m *Memory) unlockShards(c *claim) {
 	if c.locks != 0 {
 		m.unlockLocked(c)

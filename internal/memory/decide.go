@@ -19,8 +19,8 @@ type request struct {
 	once     *once     // the operation, if it is to be remembered
 	revision *revision // of a Settle or an Extend
 
-	// lockShards: the fast path has failed. Most likely a history is missing, so the histories
-	// cannot be held without their shards.
+	// lockShards makes decideWithRoom hold the shards from the beginning. It is set after the fast
+	// path has failed: most likely a history is missing, so tryHold would fail too.
 	lockShards bool
 }
 
@@ -61,8 +61,10 @@ func (m *Memory) Decide(c *engine.Call) { m.decideAt(c, moment{}) }
 func (m *Memory) decideAt(c *engine.Call, at moment) {
 	at = momentOf(c, at)
 	switch {
-	case c.States != nil && len(c.States) != len(c.Rules.Limits): // a panic under a lock would keep it
-		c.Err = engine.Input("request", "room for %d states, and the rules have %d limits; leave States nil or make it as long", len(c.States), len(c.Rules.Limits))
+	case c.States != nil && len(c.States) != len(c.Rules.Limits):
+		// Otherwise there would be a panic under a lock, which would stay locked.
+		c.Err = engine.Input("request", "room for %d states, and the rules have %d limits; "+
+			"leave States nil or make it as long", len(c.States), len(c.Rules.Limits))
 	case c.Op == engine.Count:
 		c.Result.Granted = m.count(c, at)
 		return
@@ -146,11 +148,15 @@ func (m *Memory) decide(b *Rules, k *engine.Key, req *request, d *engine.Result)
 //
 // At a cap it makes room and decides again, as long as it finds histories to remove: bytes come
 // back by whole pages, so the first ones found may not be enough.
-func (m *Memory) decideWithRoom(b *Rules, k *engine.Key, req *request, records []record, d *engine.Result) (err error) {
+func (m *Memory) decideWithRoom(
+	b *Rules, k *engine.Key, req *request, records []record, d *engine.Result,
+) (err error) {
 	var c claim
 	c.rules, c.req = b, req
 	c.records = records
-	c.at.micros, c.at.from = req.at.micros, req.at.from // a copy of the struct would wait for its fields
+	// Field by field: a copy of the struct loads both fields as one wide word, and waits until the
+	// two stores of its fields, which have just been made, have reached the cache.
+	c.at.micros, c.at.from = req.at.micros, req.at.from
 	buffer := m.name(&c, b.limits, k)
 	done := false
 	if !req.lockShards && m.tryHold(&c) {
@@ -172,6 +178,9 @@ func (m *Memory) decideWithRoom(b *Rules, k *engine.Key, req *request, records [
 
 // decideHeld decides on records that are held, and releases them. done is false if the shards
 // are needed as well; then nothing has changed.
+//
+// It takes four steps: read all histories, decide, write all or nothing, and answer from the
+// histories as they are then.
 func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 	switch c.req.Op {
 	case engine.Attempt: // the commonest, below
@@ -182,7 +191,9 @@ func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 	case engine.Extend:
 		return m.extendHeld(c, d)
 	}
-	req, mode, records := c.req, c.rules.mode, c.records
+	req := c.req
+	mode := c.rules.mode
+	records := c.records
 	room, open := int64(window.Forever), true
 	for i := range records {
 		r := &records[i]
@@ -206,7 +217,9 @@ func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 			return false, m.abandon(c, nil)
 		}
 		if waits {
-			c.start, granted, full = start, req.N, true
+			c.start = start
+			granted = req.N
+			full = true
 		}
 	}
 	units := granted // to record
@@ -214,7 +227,9 @@ func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 	case req.Op == engine.Peek || req.Op == engine.Probe || req.N == 0:
 		units = 0
 	case req.Op == engine.Record:
-		granted, full, units = req.N, true, req.N
+		granted = req.N
+		full = true
+		units = req.N
 	case mode == engine.CountDenied && !c.blocked:
 		units = req.N
 	}
@@ -308,7 +323,9 @@ func (m *Memory) report(c *claim, units int64) {
 // answer completes the decision from the histories as they are now (R8). The limits that denied
 // it begin their blocks, if c.begins (R20).
 func (c *claim) answer(full bool, d *engine.Result) {
-	req, now, records := c.req, c.now, c.records
+	req := c.req
+	now := c.now
+	records := c.records
 	var wait, reset int64
 	remaining := int64(window.Forever)
 	for i := range records {
@@ -342,12 +359,16 @@ func (c *claim) answer(full bool, d *engine.Result) {
 		wait, reset = max(wait, longest), max(reset, longest)
 		remaining = min(remaining, 0)
 	}
-	d.Remaining, d.RetryAfter, d.ResetAfter = remaining, span(wait), span(reset)
+	d.Remaining = remaining
+	d.RetryAfter = span(wait)
+	d.ResetAfter = span(reset)
 	d.At = time.UnixMicro(now)
 	for i := range req.States {
 		s, to := &records[i], &req.States[i]
 		*to = s.limit.described
-		to.Used, to.Remaining, to.RetryAfter = s.state.Used, s.remaining(), span(s.wait)
+		to.Used = s.state.Used
+		to.Remaining = s.remaining()
+		to.RetryAfter = span(s.wait)
 		next, reset := int64(0), int64(0)
 		if s.appointments != nil {
 			next, reset = s.nextAfter(now), s.resetAfter(now)
@@ -432,7 +453,10 @@ func (b *Rules) AllowFast(k *engine.Key, n int64, d *engine.Result) bool {
 //
 // In every other case it reports false and changes nothing.
 func (b *Rules) allowFast(k *engine.Key, n int64, at moment, d *engine.Result) bool {
-	m, l, text, virtual := b.engine, &b.limits[0], k.Value(0), at.virtual()
+	m := b.engine
+	l := &b.limits[0]
+	text := k.Value(0)
+	virtual := at.virtual()
 	key := m.table.Text(text).In(&m.table, l.group, virtual)
 	s := m.table.Shard(&key)
 	slot := s.Find(&key)
@@ -455,7 +479,9 @@ func (b *Rules) allowFast(k *engine.Key, n int64, at moment, d *engine.Result) b
 	d.At = time.UnixMicro(now)
 	if allowed {
 		room -= n
-		d.Allowed, d.Granted, d.ResetAfter = true, n, span(l.Window)
+		d.Allowed = true
+		d.Granted = n
+		d.ResetAfter = span(l.Window)
 	} else if l.block > 0 { // the denial begins a block
 		*d = engine.Result{}
 		slot.Release(&key)
@@ -477,9 +503,16 @@ func (b *Rules) allowFast(k *engine.Key, n int64, at moment, d *engine.Result) b
 			d.RetryAfter = span(l.Window)
 		}
 	}
-	// The decision is written before the history. Stores reach the cache in their order, and a
-	// copy of the decision would wait for the line of the entry (8 % with 300 entries).
-	if allowed && !h.TryRecord(&s.Arena, &window.Add{End: now, Now: now, Units: n, Drop: drop, Narrow: l.Narrow}) {
+	// The decision is written before the history. Stores reach the cache in their order. The line
+	// of the entry may have to come from memory, and decisions written behind it would wait for it,
+	// as would the caller that copies them (8 % with 300 entries).
+	if allowed && !h.TryRecord(&s.Arena, &window.Add{
+		End:    now,
+		Now:    now,
+		Units:  n,
+		Drop:   drop,
+		Narrow: l.Narrow,
+	}) {
 		*d = engine.Result{}
 		slot.Release(&key)
 		return false

@@ -58,11 +58,14 @@ const (
 type Change struct {
 	Kind    ChangeKind
 	Virtual bool   // the caller passed the instant
-	At      int64  // the instant of the decision in microseconds; of a Replace, that of the newest attempt
+	At      int64  // the instant of the decision; of a Replace, that of the newest attempt
 	Limit   uint32 // the number of Name in this Memory
 	Name    string // names of policy, limit, kind and dimensions, separated by NUL
 	Keep    int64  // microseconds for which the histories of the limit are kept
-	Key     []byte // values of the dimensions: a single one as it is, several each behind its length (uvarint)
+
+	// Key has the values of the dimensions: a single one as it is, several each behind its length
+	// (uvarint).
+	Key []byte
 
 	End, Units int64 // Append, Refund: the entry
 	Start      int64 // Book, Cancel: the instant at which the use begins
@@ -78,8 +81,8 @@ type Change struct {
 	Entries           []Entry // oldest first
 
 	// Ahead are the appointments after a Replace, oldest first. Without any, those after At stay as
-	// they are. A Replace, a Book and a Cancel have as End an instant: from it on, and one Keep after
-	// it, no unit of the history counts. It is 0 if the history has no appointments.
+	// they are. A Replace, a Book and a Cancel have as End an instant: from it on, and one Keep
+	// after it, no unit of the history counts. It is 0 if the history has no appointments.
 	Ahead []Entry
 
 	Operation *Operation // Remember: the operation
@@ -93,7 +96,9 @@ type Entry = window.Entry
 // Split returns the names of the policy and the limit, its kind, and the names and values of
 // the dimensions. It reports false for a name that no engine makes, or a key that does not
 // fit the name.
-func (c *Change) Split() (policy, limit string, kind engine.Kind, dimensions, values []string, ok bool) {
+func (c *Change) Split() (
+	policy, limit string, kind engine.Kind, dimensions, values []string, ok bool,
+) {
 	names := strings.Split(c.Name, "\x00")
 	if len(names) < 3 {
 		return "", "", 0, nil, nil, false
@@ -125,7 +130,9 @@ var reports = sync.Pool{New: func() any { return &report{changes: make([]Change,
 // newReport returns an empty report of a call at an instant.
 func (m *Memory) newReport(now int64, virtual bool) *report {
 	r := reports.Get().(*report)
-	r.memory, r.now, r.virtual = m, now, virtual
+	r.memory = m
+	r.now = now
+	r.virtual = virtual
 	return r
 }
 
@@ -138,8 +145,12 @@ func (r *report) add(kind ChangeKind, l *limitRules, key string) *Change {
 	}
 	r.changes = r.changes[:n+1]
 	c := &r.changes[n]
-	c.Kind, c.Virtual, c.At = kind, r.virtual, r.now
-	c.Limit, c.Name, c.Keep = l.group, l.histories, r.memory.table.Kept(l.group)
+	c.Kind = kind
+	c.Virtual = r.virtual
+	c.At = r.now
+	c.Limit = l.group
+	c.Name = l.histories
+	c.Keep = r.memory.table.Kept(l.group)
 	c.Key = append(c.Key, key...)
 	return c
 }
@@ -148,7 +159,9 @@ func (r *report) add(kind ChangeKind, l *limitRules, key string) *Change {
 // an instant.
 func (r *report) appended(l *limitRules, key string, end, units, cutoff int64) *Change {
 	c := r.add(Append, l, key)
-	c.End, c.Units, c.Cutoff = end, units, cutoff
+	c.End = end
+	c.Units = units
+	c.Cutoff = cutoff
 	return c
 }
 
@@ -198,7 +211,9 @@ func (r *report) recordedAhead(s *record, mode engine.Mode) {
 // tookBack adds a refund of entries.
 func (r *report) tookBack(s *record) {
 	c := r.add(Refund, s.limit, s.text)
-	c.End, c.Units, c.Cutoff = s.refunded, s.took, s.cutoff
+	c.End = s.refunded
+	c.Units = s.took
+	c.Cutoff = s.cutoff
 }
 
 // corrections adds the histories that were corrected (R2, R12).
@@ -259,7 +274,9 @@ func (r *report) remembered(o *Operation) {
 // which takes a third of the time.
 func (c *Change) clear() {
 	if c.Key = c.Key[:0]; c.Kind == Append && !c.Capped {
-		c.End, c.Units, c.Cutoff = 0, 0, 0 // add sets the others
+		c.End = 0 // add sets the fields of all kinds
+		c.Units = 0
+		c.Cutoff = 0
 		return
 	}
 	entries := c.Entries[:0]

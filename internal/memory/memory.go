@@ -93,9 +93,12 @@ func (m *Memory) SetCaps(keys, bytes int64) error {
 	held := int64(m.Len())
 	m.table.SetCaps(keys, bytes, held)
 	// The errors are made in advance: a flood of new keys at a cap must not fill the heap.
-	m.fullOfKeys = fmt.Errorf("%w: its MaxKeys, %d, leave no room for the keys of the call, one for each limit, and all that it holds still count; raise the cap, or wait if the call alone would fit",
+	m.fullOfKeys = fmt.Errorf("%w: its MaxKeys, %d, leave no room for the keys of the call, "+
+		"one for each limit, and all that it holds still count; "+
+		"raise the cap, or wait if the call alone would fit",
 		engine.ErrFull, keys)
-	m.fullOfBytes = fmt.Errorf("%w: it holds as many bytes as its MaxBytes, %d, allow, and all keys still count; wait, or raise the cap",
+	m.fullOfBytes = fmt.Errorf("%w: it holds as many bytes as its MaxBytes, %d, allow, "+
+		"and all keys still count; wait, or raise the cap",
 		engine.ErrFull, bytes)
 	spareKeys, spareBytes := int64(0), int64(0)
 	if m.operations.mayExceed() {
@@ -103,9 +106,11 @@ func (m *Memory) SetCaps(keys, bytes int64) error {
 	}
 	switch {
 	case keys > 0 && held > keys+spareKeys:
-		return fmt.Errorf("%w: %d keys still count, and MaxKeys is %d; raise the cap", engine.ErrFull, held, keys)
+		return fmt.Errorf("%w: %d keys still count, and MaxKeys is %d; raise the cap",
+			engine.ErrFull, held, keys)
 	case bytes > 0 && m.Bytes() > bytes+spareBytes:
-		return fmt.Errorf("%w: the keys that still count take %d bytes, and MaxBytes is %d; raise the cap", engine.ErrFull, m.Bytes(), bytes)
+		return fmt.Errorf("%w: the keys that still count take %d bytes, and MaxBytes is %d; "+
+			"raise the cap", engine.ErrFull, m.Bytes(), bytes)
 	}
 	return nil
 }

@@ -108,7 +108,9 @@ func (m *Memory) decideOnce(c *engine.Call, at moment) error {
 }
 
 // operation returns the name of an operation and its shard.
-func (m *Memory) operation(p *engine.Compiled, k *engine.Key, id string) (s *operationShard, name string) {
+func (m *Memory) operation(
+	p *engine.Compiled, k *engine.Key, id string,
+) (s *operationShard, name string) {
 	name = operationName(p, k, id)
 	return m.operations.shard(m, name), name
 }
@@ -121,7 +123,9 @@ func (all *operations) shard(m *Memory, name string) *operationShard {
 // replayOrDecide replays the answer of a known operation, or decides it and remembers
 // the answer. Without room to remember it still decides an operation that records
 // nothing; otherwise done is false, and the error names the cap.
-func (m *Memory) replayOrDecide(s *operationShard, name string, c *engine.Call, at moment) (done bool, err error) {
+func (m *Memory) replayOrDecide(
+	s *operationShard, name string, c *engine.Call, at moment,
+) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o := s.find(m, name, at); o != nil {
@@ -149,7 +153,8 @@ func (m *Memory) replayOrDecide(s *operationShard, name string, c *engine.Call, 
 	m.table.Give(most - o.bytes())
 	s.remember(m, o)
 	m.describe(&o.Operation, c)
-	s.removeOver(m, m.instant(at), at.virtual(), 2) // so that memory follows the operations that are known
+	// So memory follows the operations that are known: each call removes up to two.
+	s.removeOver(m, m.instant(at), at.virtual(), 2)
 	return true, nil
 }
 
@@ -161,12 +166,14 @@ func (s *operationShard) find(m *Memory, name string, at moment) *operation {
 	return nil
 }
 
-// replay sets the earlier result at an instant, or the error of another operation under the same id.
+// replay sets the earlier result at an instant, or the error of another operation under the same
+// id.
 func (o *operation) replay(c *engine.Call, at int64) {
 	same := o.Op == c.Op && o.Asked == c.N && o.Opens == (c.TTL > 0)
 	if !same || o.Op == engine.Refund && o.From != c.From {
 		c.Err = engine.Input("id", "it names %s, and now %s; give each operation an id of its own",
-			operationText(o.Op, o.Opens, o.Asked, o.From), operationText(c.Op, c.TTL > 0, c.N, c.From))
+			operationText(o.Op, o.Opens, o.Asked, o.From),
+			operationText(c.Op, c.TTL > 0, c.N, c.From))
 		return
 	}
 	clear(c.States) // no state was read
@@ -187,7 +194,11 @@ func operationText(op engine.Op, opens bool, n, from int64) string {
 }
 
 // opWords are the operations that have an idempotency key, in a sentence.
-var opWords = [...]string{engine.Attempt: "an attempt", engine.Record: "a record", engine.Refund: "a refund"}
+var opWords = [...]string{
+	engine.Attempt: "an attempt",
+	engine.Record:  "a record",
+	engine.Refund:  "a refund",
+}
 
 // mostBytes is the most memory that the operation of a call takes.
 func mostBytes(c *engine.Call, name int) int {
@@ -268,7 +279,9 @@ func (s *operationShard) remove(m *Memory, o *operation) {
 	heap.Remove(s.heap(o.virtual), int(o.place))
 	delete(s.byName, o.Name)
 	if len(s.byName) == 0 {
-		s.byName, s.real, s.virtual = nil, nil, nil
+		s.byName = nil
+		s.real = nil
+		s.virtual = nil
 	}
 	m.releaseOperation(o.bytes())
 }

@@ -32,8 +32,8 @@ type Operation struct {
 	Opens   bool // an attempt with a time to live
 }
 
-// Bound is the part of an answer that few have: about the limit that denied or cut an attempt, about
-// a block, and about an appointment.
+// Bound is the part of an answer that few have: about the limit that denied or cut an attempt,
+// about a block, and about an appointment.
 type Bound struct {
 	Limit     string // "" if none did
 	Kind      engine.Kind
@@ -174,7 +174,9 @@ func appendName(b []byte, p *engine.Compiled, k *engine.Key, id string) []byte {
 	for i := range p.Dimensions {
 		dims = append(dims, i)
 	}
-	slices.SortFunc(dims, func(i, j int) int { return strings.Compare(p.Dimensions[i], p.Dimensions[j]) })
+	slices.SortFunc(dims, func(i, j int) int {
+		return strings.Compare(p.Dimensions[i], p.Dimensions[j])
+	})
 	for _, i := range dims {
 		b = keyenc.Append(keyenc.Append(b, p.Dimensions[i]), k.Value(i))
 	}

@@ -67,8 +67,8 @@ func (c *claim) copyAll() {
 	}
 }
 
-// storeRefund stores what a refund has changed: the copies of all histories, if it has made any, and
-// appointments.
+// storeRefund stores what a refund has changed: the copies of all histories, if it has made any,
+// and appointments.
 func (m *Memory) storeRefund(c *claim, copies bool) error {
 	if copies {
 		c.dropUnchanged()
@@ -97,7 +97,9 @@ func (r *record) refund(at, n, now int64, whole bool) int64 {
 	if took, isAhead := r.cancel(at, n, now, whole); isAhead {
 		return min(n, took)
 	}
-	if r.slot == nil || r.limit.cost > 0 && !r.limit.isHold() { // a cost of its own stays: the attempt was made (R10); a hold ends (R17)
+	// A cost of its own stays, because the attempt was made (R10). A hold ends (R17).
+	costStays := r.limit.cost > 0 && !r.limit.isHold()
+	if r.slot == nil || costStays {
 		return 0
 	}
 	if r.rule.Rate != 0 {
@@ -125,8 +127,9 @@ func (m *Memory) count(call *engine.Call, at moment) int64 {
 	defer m.release(c)
 	r := &records[0]
 	cutoff := c.now - call.From
-	if k := call.Rules.Limits[call.Limit].Kind; k == engine.KindFixed || k == engine.KindFixedFromFirst {
-		cutoff = r.rule.Cutoff(c.now)
+	switch call.Rules.Limits[call.Limit].Kind {
+	case engine.KindFixed, engine.KindFixedFromFirst:
+		cutoff = r.rule.Cutoff(c.now) // the whole window
 	}
 	recorded, _ := r.h.Used(r.arena, cutoff)
 	if r.appointments != nil {

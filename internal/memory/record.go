@@ -41,9 +41,9 @@ func (c *claim) isReady() bool {
 	ready, records := !c.ahead && c.start == 0, c.records
 	for i := range records {
 		r := &records[i]
-		e := &r.entry     // field by field: a copy of a struct would wait for its fields
-		if e.Units == 0 { // it is only read (R7), or gives units back
-			ready = ready && !r.corrected
+		e := &r.entry // set field by field, as in decideWithRoom
+		if e.Units == 0 {
+			ready = ready && !r.corrected // it is only read (R7), or gives units back
 			continue
 		}
 		ready = ready && r.slot != nil && !r.corrected
@@ -160,7 +160,9 @@ func (m *Memory) undo(c *claim, n, uncounted int) error {
 		r := &c.records[i]
 		if m.undoAhead(r); r.isNew {
 			r.shard.Remove(&m.table, r.key, r.slot)
-			r.slot, r.h, r.isNew = nil, &noHistory, false
+			r.slot = nil
+			r.h = &noHistory
+			r.isNew = false
 		}
 	}
 	c.inserted = false
@@ -221,7 +223,8 @@ func (r *record) take(now int64, denied bool) {
 		return
 	}
 	r.h.Take(r.rule, now, r.entry.Units, false)
-	r.state.Used += r.entry.Units // as Look would find: the time until full grows by theirs, exactly
+	// As Look would find: the time until the bucket is full grows by that of the units, exactly.
+	r.state.Used += r.entry.Units
 	r.state.Last = now
 }
 

@@ -70,7 +70,11 @@ func (m *Memory) describe(o *Operation, c *engine.Call) {
 	if c.Reservation == nil || r == nil {
 		return
 	}
-	*c.Reservation = engine.Reservation{Units: o.Reserved(), ExpiresAt: r.Expires, Settled: r.Settled()}
+	*c.Reservation = engine.Reservation{
+		Units:     o.Reserved(),
+		ExpiresAt: r.Expires,
+		Settled:   r.Settled(),
+	}
 	if r.Settled() {
 		c.Reservation.Actual = r.Actual
 		return
@@ -104,7 +108,8 @@ func (m *Memory) changeReservation(c *engine.Call, at moment) error {
 	}
 	o := s.byName[string(name)]
 	if o == nil || at.micros >= o.Until || o.Reservation == nil {
-		return fmt.Errorf("%w: it is unknown, or was settled more than a minute ago", engine.ErrExpired)
+		return fmt.Errorf("%w: it is unknown, or was settled more than a minute ago",
+			engine.ErrExpired)
 	}
 	x := &revision{operation: o, grant: o.newest(), next: *o.Reservation}
 	// Called by a variable, both would let c escape, and so that of every call of a Limiter.
@@ -133,7 +138,8 @@ func (m *Memory) changeReservation(c *engine.Call, at moment) error {
 // checkLife returns ErrExpired unless the reservation lives at an instant.
 func (x *revision) checkLife(at int64) error {
 	if at >= x.next.Expires {
-		return fmt.Errorf("%w: the grant of %s stays", engine.ErrExpired, misuse.Units(x.grant.Units))
+		return fmt.Errorf("%w: the grant of %s stays",
+			engine.ErrExpired, misuse.Units(x.grant.Units))
 	}
 	return nil
 }
@@ -146,10 +152,15 @@ func (x *revision) planSettlement(c *engine.Call, at int64) (planned bool, err e
 		actual = x.grant.Units
 	}
 	if r.Settled() && actual != r.Actual {
-		return false, fmt.Errorf("%w: with %s, and now %d", engine.ErrSettled, misuse.Units(r.Actual), actual)
+		return false, fmt.Errorf("%w: with %s, and now %d",
+			engine.ErrSettled, misuse.Units(r.Actual), actual)
 	}
 	if r.Settled() {
-		c.Result = engine.Result{Granted: r.TakenBack, At: time.UnixMicro(r.SettledAt), Replayed: true}
+		c.Result = engine.Result{
+			Granted:  r.TakenBack,
+			At:       time.UnixMicro(r.SettledAt),
+			Replayed: true,
+		}
 		return false, nil
 	}
 	x.further = max(actual-x.grant.Units, 0)
@@ -170,7 +181,8 @@ func (x *revision) planExtension(c *engine.Call, at int64) (planned bool, err er
 	units, e := x.grant.Units, x.next.Extension
 	if c.N > 0 && c.From != engine.Unknown && c.From != units {
 		if e == nil || c.From+c.N != units || c.N != e.Newest {
-			return false, engine.Input("units", "the reservation has %s, not %d; extend it from that number", misuse.Units(units), c.From)
+			return false, engine.Input("units", "the reservation has %s, not %d; "+
+				"extend it from that number", misuse.Units(units), c.From)
 		}
 		c.Result = engine.Result{
 			Allowed:    true,
@@ -184,7 +196,8 @@ func (x *revision) planExtension(c *engine.Call, at int64) (planned bool, err er
 		return false, nil
 	}
 	if units+c.N > engine.MaxUnits {
-		return false, engine.Input("units", "the reservation has %s, and %d more pass %d; take fewer", misuse.Units(units), c.N, engine.MaxUnits)
+		return false, engine.Input("units", "the reservation has %s, and %d more pass %d; "+
+			"take fewer", misuse.Units(units), c.N, engine.MaxUnits)
 	}
 	x.further = c.N
 	return true, nil
@@ -200,7 +213,9 @@ func (x *revision) hasHold(b *Rules) bool { return x.next.Hold >= 0 && b.shortes
 // settleHeld settles a reservation on records that are held, and releases them. done is false if
 // the shards are needed as well; then nothing has changed.
 func (m *Memory) settleHeld(c *claim, d *engine.Result) (done bool, err error) {
-	x, records, copies := c.req.revision, false, false
+	x := c.req.revision
+	records := false // further units are recorded
+	copies := false  // units are taken back from copies of all histories
 	c.lookAll()
 	for i := range c.records {
 		r := &c.records[i]
@@ -222,7 +237,8 @@ func (m *Memory) settleHeld(c *claim, d *engine.Result) (done bool, err error) {
 	changed := records || ended > 0 || refunded > 0
 	switch {
 	case c.req.N == engine.AllUnits && ended == 0 && x.hasHold(c.rules):
-		err = fmt.Errorf("%w: its hold has ended; settle it with a number of units", engine.ErrExpired)
+		err = fmt.Errorf("%w: its hold has ended; settle it with a number of units",
+			engine.ErrExpired)
 	case changed && !records:
 		err = m.storeRefund(c, copies)
 	}
@@ -316,7 +332,9 @@ func (m *Memory) extendHeld(c *claim, d *engine.Result) (done bool, err error) {
 		}
 	}
 	c.addAll(false)
-	d.Allowed, d.Granted, d.At = true, n, time.UnixMicro(c.now)
+	d.Allowed = true
+	d.Granted = n
+	d.At = time.UnixMicro(c.now)
 	if part = c.takers(); len(part.records) > 0 {
 		part.answer(true, d)
 	}

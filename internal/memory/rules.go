@@ -27,7 +27,7 @@ type Rules struct {
 type limitRules struct {
 	window.Rule
 	histories string       // the name of its histories
-	group     uint32       // number of its histories in the table: (policy, limit, kind, dimensions) (R12)
+	group     uint32       // the number of that name in the table (R12)
 	by        []int        // indices into the key
 	cost      int64        // as engine.Limit.Cost; below 0 the limit is only read
 	block     int64        // as engine.Limit.Block
@@ -151,8 +151,15 @@ func historyName(p *engine.Compiled, l *engine.Limit, kind engine.Kind) string {
 // rule returns the numbers of the limit. Fixed windows without a Period are a grid of cells as
 // wide as the window. Their units leave at the end of the cell, not a window later (R3).
 func rule(l *engine.Limit, mode engine.Mode) window.Rule {
-	r := window.Rule{Max: l.Capacity, Window: l.Window, MinInterval: l.MinInterval, Cell: l.Cell, Ahead: l.Cell,
-		FromFirst: l.Kind == engine.KindFixedFromFirst, Refill: (*window.Refill)(&l.Refill)}
+	r := window.Rule{
+		Max:         l.Capacity,
+		Window:      l.Window,
+		MinInterval: l.MinInterval,
+		Cell:        l.Cell,
+		Ahead:       l.Cell,
+		FromFirst:   l.Kind == engine.KindFixedFromFirst,
+		Refill:      (*window.Refill)(&l.Refill),
+	}
 	if l.Kind == engine.KindFixed && l.Period == nil {
 		r.Cell = l.Window
 	}
