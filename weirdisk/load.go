@@ -153,8 +153,8 @@ func (c *contents) find(dir string) error {
 	return nil
 }
 
-// accept reads the header of a segment. It returns an error if the segment cannot be the one
-// that the manifest names, or if the manifest does not name it and it may hold changes.
+// accept reads the header of a segment. It returns an error in two cases: the segment cannot be the
+// one that the manifest names, or the manifest does not name it and it may hold changes.
 func (m *manifest) accept(s *stored, number uint64) (err error) {
 	s.header, err = readHeader(s.data)
 	if m.named(number) != nil {

@@ -16,11 +16,11 @@ import (
 // entries. Behind the last one there can be zeros, which were allocated and not written.
 //
 // A frame that cannot be read has one of two reasons, and Open must tell them apart. It may be the
-// end of a write that a power failure has torn: its calls had no durable answer, and it is cut. Or a
-// disk has lost bytes that were durable: then Open fails. So each frame has a lag: how far before
-// its own offset the bytes end that were known to be on stable storage when it was written. A whole
-// frame behind an unreadable one, with a lag that ends behind that one, proves the second reason
-// (searchBehind).
+// end of a write that a power failure has torn: its calls had no durable answer, and it is cut. Or
+// a disk has lost bytes that were durable: then Open fails. So each frame has a lag. It is the
+// distance from the frame back to the end of the bytes that were on stable storage when it was
+// written. If a whole frame proves by its lag that the unreadable one was stable, it is the second
+// reason (searchBehind).
 const (
 	magic      = "weirdisk"
 	version    = 6

@@ -17,22 +17,27 @@ import (
 type appointments struct {
 	list *window.Ahead // the stored list, or a copy if the clock was corrected
 
-	begun int   // entries that have begun
-	from  int   // entries that the record's history has, or that no longer count
-	units int64 // of the others
+	begun int   // the entries before this index have begun
+	from  int   // those before this index are in the record's history, or no longer count
+	units int64 // of the entries from that index on
 
-	shifted bool // list is a copy with the instants of a corrected clock (R2)
-	copied  bool // the record's history is a copy that has the entries that have begun
-	written bool // an operation has changed the list or the history
+	// The record's history and list may be copies, which are stored with the decision or dropped.
+	shifted   bool // list is a copy with the instants of a corrected clock (R2)
+	wasCopied bool // the history was a copy before the operation: another clock or another rate
+	copied    bool // the history is a copy that has the entries which have begun
+	written   bool // an operation has changed the list or the history
+	isNew     bool // the list was made for this booking
 
-	adds []window.Add // entries that have begun, as they were recorded
+	adds []window.Add // entries that have begun, as they will be recorded
 
-	start, booked int64 // a booking: its instant and its units; 0 units = none
-	place         int   // a cancel: the place in the list,
-	cancelled     int64 // its units,
-	cancelledAt   int64 // and the instant of the appointment
-	isNew         bool  // the list was made for this booking
-	wasCopied     bool  // the history is a copy with a corrected clock or another rate
+	// A booking.
+	start  int64 // its instant
+	booked int64 // its units; 0 = there is none
+
+	// A cancel.
+	place       int   // in the list
+	cancelled   int64 // units; 0 = there is none
+	cancelledAt int64 // the instant of the appointment
 }
 
 // ahead returns the units that are ahead.
@@ -199,8 +204,8 @@ func (r *record) describeAhead(to *engine.State, now int64) {
 	}
 }
 
-// plan finds the instant at which an attempt of n units may begin: the first at which it fits, if
-// the call waits for so long (R18). It reports false if there is none.
+// plan finds the first instant at which an attempt of n units fits (R18). It reports false if the
+// call does not wait for so long.
 func (c *claim) plan(n, maxWait int64) (start int64, waits bool) {
 	wait := int64(0)
 	for i := range c.records {
@@ -394,8 +399,8 @@ func (c *claim) dropUnchanged() {
 	}
 }
 
-// storeAhead changes the stored list of a record, the history of which was written: the entries
-// that have begun go, those of a corrected clock shift, and those of a cancel are taken back.
+// storeAhead changes the stored list of a record whose history was written. Entries that have begun
+// are removed, those of a corrected clock shift, and those of a cancel are taken back.
 func (m *Memory) storeAhead(r *record) {
 	a := r.appointments
 	stored := r.shard.Ahead(r.slot)

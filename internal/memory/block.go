@@ -7,11 +7,11 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// A block (R20) is a slot of its own beside the history of its limit: a key without a history can
-// have one, and histories without blocks take no room for them. It is read and written under the
-// lock of its shard alone. The slot of the history has a flag while there may be a block. With it
-// no caller finds the slot without the lock of the shard, so callers of other keys never look for
-// blocks.
+// A block (R20) is a slot of its own beside the history of its limit. So a key without a history
+// can have one, and histories without blocks take no room for them. It is read and written under
+// the lock of its shard alone. The slot of the history has a flag while there may be a block. With
+// it no caller finds the slot without the lock of the shard, so callers of other keys never look
+// for blocks.
 
 // feels reports whether a block of the limit denies the call, or moves its instant (R2).
 func (req *request) feels(l *limitRules) bool {
@@ -171,7 +171,7 @@ func (r *record) markBlock() {
 }
 
 // storeBlocks writes the blocks that begin, and the corrections of others that an attempt or a
-// record stores (R2). A recording drops a block that is over, as it drops entries: its instant
+// record stores (R2). A recording drops a block that is over, as it drops entries. Its instant
 // becomes that of the newest attempt, so no later decision is within the block.
 func (m *Memory) storeBlocks(c *claim) {
 	virtual := c.at.virtual()

@@ -12,8 +12,8 @@ import (
 )
 
 // claim is the histories of a call while it is decided. Memory.name sets their keys once. Then
-// they are held and released, perhaps several times: first with their own locks alone (tryHold),
-// which is cheaper, and if that does not suffice with those of their shards (hold).
+// they are held and released, perhaps several times. tryHold takes their own locks alone, which is
+// cheaper. hold takes those of their shards as well.
 //
 // The lock of a shard protects which keys it has. Only its holder inserts, moves and removes slots.
 // The lock of a slot protects the history in it. A caller that holds a shard still locks the slots
@@ -25,7 +25,7 @@ type claim struct {
 	at      moment
 
 	raw, now int64  // the instant as read, and that of the decision, which R2 may have moved
-	locks    uint64 // shards that are locked
+	locks    uint64 // the set of shards that are locked, a bit each
 	inserted bool   // a key was added
 	near     bool   // there may be blocks in the shards, or the request may begin one (R20)
 	blocked  bool   // a block runs that the request feels; it needs the locks of shards
@@ -108,8 +108,9 @@ type record struct {
 	begins     bool // this decision begins the block, or gives it another end
 	redated    bool // a corrected clock has moved the block's beginning to now (R2)
 
-	// corrected reports that h is a copy, which storeCopies can store: with a correction of the
-	// clock (R2), with another rate of a bucket (R12), or for a refund of all or none.
+	// corrected reports that h is a copy, which storeCopies can store. It has a correction of the
+	// clock (R2) or another rate of a bucket (R12), or a refund takes units of all histories or
+	// none.
 	corrected bool
 }
 
@@ -237,11 +238,10 @@ func (c *claim) order(places *[engine.MaxLimits]uint8) []uint8 {
 // hold holds the histories, their blocks and their shards. It makes room for those that are
 // missing and that the request may need, where there is any.
 //
-// The clock is read under the locks, unless the caller gave the instant or a batch has read it.
-// For a batch it is read again in two cases. If a history or the block of a key is missing, a
-// sweep may have removed it after the reading of the batch, and it may have counted at that
-// reading (R1, R3). If one is a second ahead, the reading may just be old, which is no corrected
-// clock (R2).
+// The clock is read under the locks, unless the caller gave the instant or a batch has read it. For
+// a batch it is read again in two cases. A history or the block of a key is missing: it may have
+// counted at the reading of the batch, and a sweep may have removed it since (R1, R3). Or one is a
+// second ahead: then the reading may just be old, which is no corrected clock (R2).
 func (m *Memory) hold(c *claim) {
 	missing := m.lockShards(c)
 	if missing > 0 {
@@ -286,9 +286,9 @@ func (m *Memory) lockShards(c *claim) (missing int) {
 	return missing
 }
 
-// lockHistories locks the histories in their order, and finds their blocks and appointments. moved
-// reports that slots may have moved since the shards were locked. isStale reports that c.raw cannot
-// be the instant of the decision, because one is missing or ahead of it.
+// lockHistories locks the histories in their order, and finds their blocks and appointments. Slots
+// may have moved since the shards were locked, if room was made (moved). isStale reports that c.raw
+// may be too old for the decision: a history is missing or ahead of it.
 func (c *claim) lockHistories(moved bool) (isStale bool) {
 	var order [engine.MaxLimits]uint8
 	for _, i := range c.order(&order) {
@@ -315,8 +315,8 @@ func (c *claim) lockHistories(moved bool) (isStale bool) {
 }
 
 // decidedAt returns the instant of the decision: that of the newest attempt of a history or a
-// block, if it is ahead of the reading by less than a second (R2). One that is farther ahead is from
-// before a correction of the clock.
+// block, if it is ahead of the reading by less than a second (R2). One that is farther ahead is
+// from before a correction of the clock.
 func (c *claim) decidedAt() int64 {
 	now := c.raw
 	for i := range c.records {
@@ -331,8 +331,8 @@ func (c *claim) decidedAt() int64 {
 	return now
 }
 
-// readRecord finds what the history of a record is at the instant of the decision: a corrected copy,
-// its appointments, and its block.
+// readRecord finds what the history of a record is at the instant of the decision: a corrected
+// copy, its appointments, and its block.
 func (m *Memory) readRecord(c *claim, r *record) {
 	r.rule = r.limit.at(c.now)
 	if r.h.Last > c.now || r.slot != nil && r.h.Rate() != r.rule.Rate {
@@ -372,8 +372,9 @@ func (m *Memory) reserve(c *claim, n int) {
 	}
 }
 
-// adjust corrects the record's history: entries of the future count as entries of now (R2), and a
-// bucket gets the limit's rate (R12), after appointments that have begun at the rate of before.
+// adjust corrects the record's history. Entries of the future count as entries of now (R2). A
+// bucket gets the limit's rate (R12). Appointments that have begun before count at the rate of
+// before.
 func (m *Memory) adjust(r *record, now int64) {
 	before := r.h.Last
 	if r.h.Last > now {

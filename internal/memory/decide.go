@@ -146,7 +146,7 @@ func (m *Memory) decide(b *Rules, k *engine.Key, req *request, d *engine.Result)
 // or nothing (R7), while it holds all histories. It first tries to hold the histories alone. If
 // one is missing, must be corrected or needs room, it holds their shards as well.
 //
-// At a cap it makes room and decides again, as long as it finds histories to remove: bytes come
+// At a cap it makes room and decides again, as long as it finds histories to remove. Bytes come
 // back by whole pages, so the first ones found may not be enough.
 func (m *Memory) decideWithRoom(
 	b *Rules, k *engine.Key, req *request, records []record, d *engine.Result,
@@ -154,8 +154,8 @@ func (m *Memory) decideWithRoom(
 	var c claim
 	c.rules, c.req = b, req
 	c.records = records
-	// Field by field: a copy of the struct loads both fields as one wide word, and waits until the
-	// two stores of its fields, which have just been made, have reached the cache.
+	// Field by field: a copy of the struct would load both fields as one wide word. It would wait
+	// until the stores of the two fields, which were just made, have reached the cache.
 	c.at.micros, c.at.from = req.at.micros, req.at.from
 	buffer := m.name(&c, b.limits, k)
 	done := false
@@ -503,9 +503,9 @@ func (b *Rules) allowFast(k *engine.Key, n int64, at moment, d *engine.Result) b
 			d.RetryAfter = span(l.Window)
 		}
 	}
-	// The decision is written before the history. Stores reach the cache in their order. The line
-	// of the entry may have to come from memory, and decisions written behind it would wait for it,
-	// as would the caller that copies them (8 % with 300 entries).
+	// The decision is written before the history. Stores reach the cache in their order, and the
+	// line of the entry may have to come from memory. A decision written behind it would wait for
+	// that line, and so would the caller that copies it (8 % with 300 entries).
 	if allowed && !h.TryRecord(&s.Arena, &window.Add{
 		End:    now,
 		Now:    now,

@@ -1,11 +1,33 @@
 // Package memory is the engine in memory: histories of keys in one process. Package weir
 // offers it as weir.Memory, and package weirdisk keeps a log of its changes.
 //
-// A call is decided in decide.go, with a fast path for the commonest attempt. claim.go holds
-// its histories, and record.go writes units to them. ops.go has refund, count and reset, block.go
-// blocks, and appointment.go attempts that wait.
-// rules.go compiles rules, once.go remembers operations with an idempotency key, and journal.go
-// and apply.go state changes for a log and make them again.
+// # Words
+//
+// A history is the entries of one key under one limit. It stands in a slot of a keytable.Table,
+// whose shards have a lock each. The arithmetic on one history is in package window, so no window
+// is computed here. Rules are the limits of a policy in the form of this engine. The comments cite
+// rules of docs/semantics.md, such as R2: a decision is never before the newest one of its
+// histories.
+//
+// # The path of a decision
+//
+// A call takes the first of three ways that can decide it:
+//
+//  1. allowFast (decide.go) decides the commonest attempt: one exact rolling window, one value, a
+//     key that has a history. It takes the lock of the slot alone.
+//  2. tryHold (claim.go) locks the slots of all limits, in one order, and decideHeld decides.
+//  3. hold (claim.go) also locks the shards of all keys. Only then a key can be inserted or removed,
+//     and a block or an appointment be found.
+//
+// A claim is the histories of a call while it holds them: a record for each limit. decideHeld reads
+// all records, decides, and then writes all or none (R7). record.go makes room for the new entries
+// before it writes the first one.
+//
+// # Files
+//
+// ops.go has refund, count and reset, reservation.go settlements and extensions, block.go blocks,
+// and appointment.go attempts that wait. rules.go compiles rules. once.go remembers operations with
+// an idempotency key. journal.go and apply.go state changes for a log and make them again.
 package memory
 
 import (
