@@ -60,7 +60,7 @@ func (d *Decision) explain(c *engine.Compiled) {
 // String returns the decision with its reason in one sentence, such as
 // `denied by limit "minute": 10 of 10 used in the last minute; room again in 9.9s`.
 func (d Decision) String() string {
-	s := d.sentence()
+	s := d.describe()
 	if d.Degraded {
 		s += "; decided without the store"
 	}
@@ -73,7 +73,7 @@ func (d Decision) String() string {
 	return s
 }
 
-func (d *Decision) sentence() string {
+func (d *Decision) describe() string {
 	refund := d.At.IsZero() // a refund has no instant
 	switch {
 	case refund && !d.Allowed:
@@ -84,15 +84,15 @@ func (d *Decision) sentence() string {
 	case refund:
 		return fmt.Sprintf("took %s back", misuse.Units(d.Granted))
 	case d.Allowed:
-		return d.allowedSentence()
+		return d.describeAllowed()
 	case d.Limit == "":
-		return "denied: " + d.wait()
+		return "denied: " + d.describeWait()
 	}
-	return fmt.Sprintf("denied by limit %q: %s%s", d.Limit, d.use(), d.wait())
+	return fmt.Sprintf("denied by limit %q: %s%s", d.Limit, d.describeUse(), d.describeWait())
 }
 
-// allowedSentence describes an allowed attempt or a record.
-func (d *Decision) allowedSentence() string {
+// describeAllowed describes an allowed attempt or a record.
+func (d *Decision) describeAllowed() string {
 	roomUnknown := d.Degraded && d.ResetAfter == 0
 	switch {
 	case d.Blocked > 0: // a record, which no block denies
@@ -103,7 +103,7 @@ func (d *Decision) allowedSentence() string {
 		return fmt.Sprintf("allowed in %v: %d left", d.StartAfter, d.Remaining)
 	case d.Limit != "":
 		return fmt.Sprintf("allowed %s, cut by limit %q: %s%s",
-			misuse.Units(d.Granted), d.Limit, d.use(), d.wait())
+			misuse.Units(d.Granted), d.Limit, d.describeUse(), d.describeWait())
 	case roomUnknown:
 		return "allowed"
 	case d.Remaining < 0:
@@ -112,8 +112,8 @@ func (d *Decision) allowedSentence() string {
 	return fmt.Sprintf("allowed: %d left", d.Remaining)
 }
 
-// wait describes a running block and RetryAfter.
-func (d *Decision) wait() string {
+// describeWait describes a running block and RetryAfter.
+func (d *Decision) describeWait() string {
 	s := ""
 	if d.Blocked > 0 {
 		s = fmt.Sprintf("its key is blocked for %v; ", d.Blocked)
@@ -127,9 +127,9 @@ func (d *Decision) wait() string {
 	return s + "room again in " + d.RetryAfter.String()
 }
 
-// use describes the use of the limit, such as "10 of 10 used in the last minute; ", or is ""
-// if it is not known.
-func (d *Decision) use() string {
+// describeUse describes the use of the limit, such as "10 of 10 used in the last minute; ". It is ""
+// if the use is not known.
+func (d *Decision) describeUse() string {
 	if d.Used < 0 || d.Window == 0 {
 		return ""
 	}

@@ -267,7 +267,7 @@ func (f *Engine) decideCalls(ctx context.Context, calls []engine.Call, open []*e
 			f.decideWithout(c, c.Err)
 		}
 	}
-	f.conclude(worst, cause, probe)
+	f.noteAnswers(worst, cause, probe)
 }
 
 // probeRules are the rules of a probe that no caller waits for. A probe must write: a store that
@@ -307,8 +307,8 @@ func (f *Engine) send(ctx context.Context, calls []engine.Call) {
 	f.engine.Do(ctx, calls)
 }
 
-// conclude updates the breaker and the counters by the worst answer of the calls sent.
-func (f *Engine) conclude(worst answerClass, cause error, probe bool) {
+// noteAnswers updates the breaker and the counters by the worst answer of the calls sent.
+func (f *Engine) noteAnswers(worst answerClass, cause error, probe bool) {
 	switch worst {
 	case answered:
 		f.breaker.succeeded(probe)

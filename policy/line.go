@@ -135,12 +135,12 @@ func parseLine(text string, inDocument func(i int) int) (d *limitBuilder) {
 func parseWords(text string, inDocument func(i int) int) *limitBuilder {
 	p := lineParser{text: text, inDocument: inDocument}
 	p.next()
-	p.count()
-	p.unit()
-	p.window()
-	p.keys()
-	p.clauses()
-	p.block()
+	p.readCount()
+	p.readUnit()
+	p.readWindow()
+	p.readKeys()
+	p.readClauses()
+	p.readBlock()
 	p.expectEnd()
 	return &p.d
 }
@@ -161,26 +161,26 @@ func (p *lineParser) next() (before token) {
 	return before
 }
 
-// second returns the token after the next.
-func (p *lineParser) second() token {
+// peekSecond returns the token after the next.
+func (p *lineParser) peekSecond() token {
 	after := *p
 	after.next()
 	return after.token
 }
 
-// follow reports whether those two words are next.
-func (p *lineParser) follow(words []string) bool {
-	return p.token.text == words[0] && p.second().text == words[1]
+// follows reports whether those two words are next.
+func (p *lineParser) follows(words []string) bool {
+	return p.token.text == words[0] && p.peekSecond().text == words[1]
 }
 
 // commaThen reports whether a comma and that word follow.
 func (p *lineParser) commaThen(word string) bool {
-	return p.token.text == "," && p.second().text == word
+	return p.token.text == "," && p.peekSecond().text == word
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' }
 
-func (p *lineParser) count() {
+func (p *lineParser) readCount() {
 	end := p.end
 	t := p.next()
 	switch {
@@ -196,10 +196,10 @@ func (p *lineParser) count() {
 	p.d.setMax(t.at, t.text)
 }
 
-func (p *lineParser) unit() {
+func (p *lineParser) readUnit() {
 	t := p.token
 	switch {
-	case t.text == "" || t.text == "," || t.text == wordPer || p.follow(atOnce):
+	case t.text == "" || t.text == "," || t.text == wordPer || p.follows(atOnce):
 		return
 	case looksLikeWindow(t.text):
 		fail(t.at, "write per "+strings.TrimSuffix(t.text, "s"),
@@ -217,14 +217,14 @@ var atOnceWords = []string{
 	"in-flight", "inflight", "flight",
 }
 
-func (p *lineParser) window() {
-	if p.follow(atOnce) {
+func (p *lineParser) readWindow() {
+	if p.follows(atOnce) {
 		p.d.at.kind, p.d.kinds[weir.KindConcurrency] = p.next().at, true
 		p.next()
 		return
 	}
 	per := p.token.text == wordPer
-	perWindow := per && looksLikeWindow(p.second().text)
+	perWindow := per && looksLikeWindow(p.peekSecond().text)
 	meantAtOnce := slices.Contains(atOnceWords, p.d.unit) ||
 		slices.Contains(atOnceWords, p.token.text)
 	switch {
@@ -285,15 +285,15 @@ func (p *lineParser) before() string {
 	return ""
 }
 
-func (p *lineParser) keys() {
+func (p *lineParser) readKeys() {
 	for p.token.text == wordPer {
 		p.next()
-		p.value(p.d.addKey, "name what to count by, such as user or ip", "the key is missing")
+		p.readValue(p.d.addKey, "name what to count by, such as user or ip", "the key is missing")
 	}
 }
 
-// value passes the next word to set, and fails if there is none.
-func (p *lineParser) value(set func(at int, word string), next, missing string) {
+// readValue passes the next word to set, and fails if there is none.
+func (p *lineParser) readValue(set func(at int, word string), next, missing string) {
 	t := p.next()
 	if t.text == "" || t.text == "," {
 		fail(t.at, next, "%s", missing)
@@ -301,11 +301,11 @@ func (p *lineParser) value(set func(at int, word string), next, missing string) 
 	set(t.at, t.text)
 }
 
-// secondLimit fails if t, the word before the next, begins another limit: a number, a unit or
+// rejectSecondLimit fails if t, the word before the next, begins another limit: a number, a unit or
 // none, and per.
-func (p *lineParser) secondLimit(t token) {
+func (p *lineParser) rejectSecondLimit(t token) {
 	_, problem := parseNumber(t.text)
-	if problem == "" && (p.token.text == wordPer || p.second().text == wordPer) {
+	if problem == "" && (p.token.text == wordPer || p.peekSecond().text == wordPer) {
 		words := append([]string{t.text}, strings.Fields(p.text[p.begin:])...)
 		another := shorten.Text(strings.Join(words, " "))
 		fail(t.at, "write limits: in place of limit:, and below it a line with a name for each, "+
@@ -332,13 +332,13 @@ func (p *lineParser) expectEnd() {
 	if t.text == "" {
 		return
 	}
-	if p.follow(atOnce) && p.d.hasWindow {
+	if p.follows(atOnce) && p.d.hasWindow {
 		failAtOncePerWindow(t.at, formatWindow(p.d.limit.Window))
 	}
 	if t.text == "and" {
 		and := *p
 		and.next()
-		and.secondLimit(and.next())
+		and.rejectSecondLimit(and.next())
 	}
 	fail(t.at, p.nextAtEnd(), "%s is not expected here", clip(t.text))
 }
@@ -362,7 +362,8 @@ func (p *lineParser) nextAtEnd() string {
 		return "write per before each key"
 	case p.behindKey() && weir.ValidName(word):
 		key := p.d.limit.By[len(p.d.limit.By)-1]
-		return fmt.Sprintf("write per %s per %s for two keys, or per %[1]s-%[2]s for one", key, word)
+		return fmt.Sprintf("write per %s per %s for two keys, or per %[1]s-%[2]s for one",
+			key, word)
 	}
 	return grammar
 }
@@ -385,15 +386,15 @@ func (p *lineParser) behindKey() bool {
 // clauseReaders read the clauses of a line, by their first words. A clause with another first word
 // is DURATION apart.
 var clauseReaders = map[string]func(*lineParser){
-	wordFixed:    (*lineParser).fixed,
-	wordBurst:    (*lineParser).burst,
-	wordIn:       (*lineParser).zone,
-	wordFrom:     (*lineParser).from,
-	forAtMost[0]: (*lineParser).hold,
+	wordFixed:    (*lineParser).readFixed,
+	wordBurst:    (*lineParser).readBurst,
+	wordIn:       (*lineParser).readZone,
+	wordFrom:     (*lineParser).readFrom,
+	forAtMost[0]: (*lineParser).readHold,
 }
 
-// clauses reads the clauses, in any order.
-func (p *lineParser) clauses() {
+// readClauses reads the clauses, in any order.
+func (p *lineParser) readClauses() {
 	for p.token.text == "," && !p.commaThen(wordThen) {
 		comma, t := p.next(), p.token
 		read, lower := clauseReaders[t.text], strings.ToLower(t.text)
@@ -403,7 +404,7 @@ func (p *lineParser) clauses() {
 		case clauseReaders[lower] != nil:
 			fail(t.at, "write "+lower, "%s is not in small letters", clip(t.text))
 		default:
-			p.apart(comma)
+			p.readApart(comma)
 		}
 	}
 }
@@ -415,38 +416,38 @@ func once(t token, there bool) {
 	}
 }
 
-func (p *lineParser) fixed() {
+func (p *lineParser) readFixed() {
 	t := p.next()
 	once(t, p.d.kinds[weir.KindFixed])
 	p.d.kinds[weir.KindFixed], p.d.at.kind = true, t.at
 	for {
 		switch p.token.text {
 		case wordFrom:
-			p.from()
+			p.readFrom()
 		case wordIn:
-			p.zone()
+			p.readZone()
 		default:
 			return
 		}
 	}
 }
 
-func (p *lineParser) burst() {
+func (p *lineParser) readBurst() {
 	once(p.next(), p.d.limit.Burst > 0)
-	p.value(p.d.setBurst, "write one such as burst 20: the units that are there after a pause",
+	p.readValue(p.d.setBurst, "write one such as burst 20: the units that are there after a pause",
 		"the number of the burst is missing")
 }
 
-func (p *lineParser) zone() {
+func (p *lineParser) readZone() {
 	once(p.next(), p.d.limit.Zone != "")
-	p.value(p.d.setZone, useZone, "the time zone is missing")
+	p.readValue(p.d.setZone, useZone, "the time zone is missing")
 }
 
-func (p *lineParser) from() {
+func (p *lineParser) readFrom() {
 	once(p.next(), p.d.anchor != weir.NoPeriod || p.d.kinds[weir.KindFixedFromFirst])
 	the := p.token.text == theFirstHit[0]
-	if !the && p.token.text == theFirstHit[1] || the && p.second().text == theFirstHit[1] {
-		p.firstHit()
+	if !the && p.token.text == theFirstHit[1] || the && p.peekSecond().text == theFirstHit[1] {
+		p.readFirstHit()
 		return
 	}
 	if the {
@@ -457,7 +458,7 @@ func (p *lineParser) from() {
 		fail(day.at, "write from the 31st: a day beyond the month's end is its last day",
 			"%s is not a day", clip(day.text))
 	}
-	p.value(p.d.setAnchor, "write fixed from the first hit, from the 14th of a month, "+
+	p.readValue(p.d.setAnchor, "write fixed from the first hit, from the 14th of a month, "+
 		"or from sunday of a week", "the beginning of the windows is missing")
 	if !the && p.d.anchor == weir.Month {
 		fail(day.at, "write from the "+answer.Ordinal(p.d.limit.Anchor), "the is missing before %s",
@@ -467,7 +468,7 @@ func (p *lineParser) from() {
 	}
 }
 
-func (p *lineParser) firstHit() {
+func (p *lineParser) readFirstHit() {
 	at := p.token.at
 	p.expect(theFirstHit,
 		"write fixed from the first hit, or fixed alone for windows of the calendar")
@@ -477,10 +478,10 @@ func (p *lineParser) firstHit() {
 	p.d.kinds[weir.KindFixedFromFirst] = true
 }
 
-func (p *lineParser) hold() {
+func (p *lineParser) readHold() {
 	once(p.next(), p.d.hasHold)
 	p.expect(forAtMost[1:], "write for at most 30s")
-	p.value(p.d.setHold, "write one such as for at most 30s",
+	p.readValue(p.d.setHold, "write one such as for at most 30s",
 		"the longest time of a hold is missing")
 }
 
@@ -508,15 +509,11 @@ func (p partOfPolicy) inGo(word string) (problem, next string) {
 	return word + " is no part of a limit line", "leave it out, and set " + p.field
 }
 
-func (p *lineParser) apart(comma token) {
+// readApart reads the clause DURATION apart, or fails because it is none of the clauses.
+func (p *lineParser) readApart(comma token) {
 	t := p.next()
-	if part, misplaced := partsOfPolicies[t.text]; misplaced {
-		next := "write " + part.line + " on a line of its own, below limit:"
-		f := faultf(t.at, next, "%s belongs to the policy, not to its limit", clip(t.text))
-		f.part = t.text
-		panic(f)
-	}
-	p.secondLimit(t)
+	rejectPartOfPolicy(t)
+	p.rejectSecondLimit(t)
 	switch {
 	case t.text == "":
 		fail(t.at, "write one such as 3s apart, or remove the comma", "the time apart is missing")
@@ -526,26 +523,14 @@ func (p *lineParser) apart(comma token) {
 		fail(comma.at, "remove the comma", "a comma before per")
 	case t.text == forAtMost[1] && p.d.kinds[weir.KindConcurrency]:
 		fail(t.at, "write for at most 30s", "for is missing before at")
-	case p.follow(atOnce) && p.d.hasWindow:
+	case p.follows(atOnce) && p.d.hasWindow:
 		failAtOncePerWindow(t.at, formatWindow(p.d.limit.Window))
 	}
 	if _, ok := parseLength(t.text); ok && p.d.hasApart {
 		fail(t.at, "write one", "a time apart is there already")
 	}
 	if f := catch(func() { p.d.setApart(t.at, t.text) }); f != nil {
-		_, problem := parseNumber(t.text)
-		length := respellLengths(t.text + " " + p.token.text)
-		_, isLength := parseLength(length)
-		switch {
-		case t.text == "and" && p.token.text == wordBlock:
-			f.next = "write then block"
-		case problem == "" && isLength:
-			f.next = "write " + length + " apart"
-		case problem == "":
-			f.next = "write the number and its unit in one word, such as 3s apart"
-		case len(p.d.limit.By) > 0 && p.token.text != wordApart && weir.ValidName(t.text):
-			f.next += "; of another key, write per " + t.text + " in place of the comma"
-		}
+		f.next = p.nextApart(t, f.next)
 		panic(f)
 	}
 	if t := p.next(); t.text != wordApart {
@@ -553,12 +538,44 @@ func (p *lineParser) apart(comma token) {
 	}
 }
 
-func (p *lineParser) block() {
+// rejectPartOfPolicy fails for a part of a policy in the place of a clause.
+func rejectPartOfPolicy(t token) {
+	part, misplaced := partsOfPolicies[t.text]
+	if !misplaced {
+		return
+	}
+	next := "write " + part.line + " on a line of its own, below limit:"
+	f := faultf(t.at, next, "%s belongs to the policy, not to its limit", clip(t.text))
+	f.part = t.text
+	panic(f)
+}
+
+// nextApart returns the next step for a word that is no time apart, or otherwise.
+func (p *lineParser) nextApart(t token, otherwise string) string {
+	_, problem := parseNumber(t.text)
+	length := respellLengths(t.text + " " + p.token.text)
+	_, isLength := parseLength(length)
+	mayBeKey := len(p.d.limit.By) > 0 && p.token.text != wordApart && weir.ValidName(t.text)
+	switch {
+	case t.text == "and" && p.token.text == wordBlock:
+		return "write then block"
+	case problem == "" && isLength:
+		return "write " + length + " apart"
+	case problem == "":
+		return "write the number and its unit in one word, such as 3s apart"
+	case mayBeKey:
+		return otherwise + "; of another key, write per " + t.text + " in place of the comma"
+	}
+	return otherwise
+}
+
+func (p *lineParser) readBlock() {
 	if !p.commaThen(wordThen) {
 		return
 	}
 	p.next()
 	p.next()
 	p.expect([]string{wordBlock}, "write then block 1h")
-	p.value(p.d.setBlock, "write one such as then block 1h", "the length of the block is missing")
+	p.readValue(p.d.setBlock, "write one such as then block 1h",
+		"the length of the block is missing")
 }

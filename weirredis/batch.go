@@ -85,7 +85,7 @@ func (b *batch) close(
 	for i, c := range b.waiting {
 		answers[i] = c.answer
 	}
-	q.sending(b)
+	q.markSent(b)
 	if b.endless {
 		callCtx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	} else {

@@ -230,7 +230,7 @@ func (e *Engine) finish(ctx context.Context, c *engine.Call, a *answer) {
 		e.callOne(ctx, a)
 	}
 	if a.err != nil {
-		c.Fail(e.callError(ctx, a.err, c, a.faulty(a.reply.key), a.writes()))
+		c.Fail(e.callError(ctx, a.err, c, a.keysAtFault(a.reply.key), a.writes()))
 		return
 	}
 	if !c.Given {

@@ -151,8 +151,8 @@ func (q *queue) startNext() {
 	}
 }
 
-// sending removes b from the waiting batches, because b is sent now. q.mu is held.
-func (q *queue) sending(b *batch) {
+// markSent removes b from the waiting batches, because b is sent now. q.mu is held.
+func (q *queue) markSent(b *batch) {
 	q.remove(b)
 	b.sentFor = b.callers
 	q.recentCallers[0], q.recentCallers[1] = q.callers, q.recentCallers[0]

@@ -139,9 +139,9 @@ func (req *request) keys() []string {
 	return req.several
 }
 
-// faulty returns the key with a number among those of the request, or all keys of histories if
+// keysAtFault returns the key with a number among those of the request, or all keys of histories if
 // there is no such number.
-func (req *request) faulty(number int) []string {
+func (req *request) keysAtFault(number int) []string {
 	keys := req.keys()
 	switch {
 	case number > 0 && number <= len(keys):

@@ -168,7 +168,7 @@ func (t *Table) Take(n int) bool { return t.TakeAbove(0, n) }
 // TakeAbove is Take for bytes that may exceed the cap by spare.
 func (t *Table) TakeAbove(spare int64, n int) bool {
 	if t.maxBytes > 0 {
-		return within(&t.bytes, int64(n), t.maxBytes+spare)
+		return addWithin(&t.bytes, int64(n), t.maxBytes+spare)
 	}
 	t.bytes.Add(int64(n))
 	return true
@@ -182,7 +182,7 @@ func (t *Table) TakeKeys(n int) bool { return t.TakeKeysAbove(0, n) }
 
 // TakeKeysAbove is TakeKeys for keys that may exceed the cap by spare.
 func (t *Table) TakeKeysAbove(spare int64, n int) bool {
-	return t.maxKeys == 0 || within(&t.keys, int64(n), t.maxKeys+spare)
+	return t.maxKeys == 0 || addWithin(&t.keys, int64(n), t.maxKeys+spare)
 }
 
 // GiveKeys returns n keys.
@@ -192,9 +192,9 @@ func (t *Table) GiveKeys(n int) {
 	}
 }
 
-// within adds n to v if the sum is at most most. v never exceeds most in between, which
+// addWithin adds n to v if the sum is at most most. v never exceeds most in between, which
 // would reject other callers.
-func within(v *atomic.Int64, n, most int64) bool {
+func addWithin(v *atomic.Int64, n, most int64) bool {
 	for {
 		before := v.Load()
 		if before+n > most {
