@@ -301,11 +301,11 @@ func TestSnapshotsAmongCallers(t *testing.T) {
 			want := contentOf(e.memory)
 			must.Do(t, e.Close())
 			compare(t, fmt.Sprintf("seed %d, life %d", seed, life), content(t, dir), want)
-			got, err := list(dir)
+			segments, err := list(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
-			assert.Equal(t, len(got), 1, "seed %d, life %d: segments", seed, life)
+			assert.Equal(t, len(segments), 1, "seed %d, life %d: segments", seed, life)
 		}
 	}
 }

@@ -353,11 +353,11 @@ func spoil(t *testing.T, dir string, r *rand.Rand) (s spoiled) {
 func (t *tape) mix(test *testing.T, dir, other string, crash int, r *rand.Rand) (kind string) {
 	test.Helper()
 	files := func(dir, pattern string) []string {
-		got, err := filepath.Glob(filepath.Join(dir, pattern))
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			test.Fatal(err)
 		}
-		return got
+		return paths
 	}
 	read := func(path string) []byte { return fileBytes(test, path) }
 	all := append(files(dir, "*"+suffix), files(dir, manifestName)...)

@@ -66,11 +66,11 @@ func (p *processes) Do(ctx context.Context, calls []engine.Call) {
 
 func newEngine(t testing.TB, conn weirredis.Conn, opts ...weirredis.Option) *weirredis.Engine {
 	t.Helper()
-	got, err := weirredis.New(conn, opts...)
+	store, err := weirredis.New(conn, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return got
+	return store
 }
 
 func redisConn(t testing.TB) *redistest.Conn { return redistest.Shared(t).Conn(t) }

@@ -29,11 +29,11 @@ var nine = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 // limiter returns a limiter with the limits on the engine.
 func limiter(t testing.TB, e engine.Engine, name string, mode weir.Mode, limits ...weir.Limit) *weir.Limiter {
 	t.Helper()
-	got, err := weir.New(weir.Policy{Name: name, Mode: mode, Dimensions: dims.Of(limits...), Limits: limits}, weir.WithEngine(e))
+	l, err := weir.New(weir.Policy{Name: name, Mode: mode, Dimensions: dims.Of(limits...), Limits: limits}, weir.WithEngine(e))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return got
+	return l
 }
 
 // do makes one call on an engine.

@@ -20,11 +20,11 @@ func TestNode(t *testing.T) {
 	recordInputs(t, "../../examples/node-express")
 	recordInputs(t, "../../examples/node-frameworks")
 	env := append(os.Environ(), "WEIR_STAND="+serveStand(t), "WEIR_NODE_MODULES="+modules)
-	got, err := filepath.Glob("../node/test/*.test.mjs")
+	paths, err := filepath.Glob("../node/test/*.test.mjs")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range got {
+	for _, file := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".test.mjs"), func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), node, "--test", "--test-reporter=spec", file)

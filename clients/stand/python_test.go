@@ -22,11 +22,11 @@ func TestPython(t *testing.T) {
 		recordInputs(t, dir)
 	}
 	env := append(os.Environ(), "WEIR_STAND="+serveStand(t), "PYTHONPATH=src:"+packages, "PYTHONDONTWRITEBYTECODE=1")
-	got, err := filepath.Glob("../python/tests/test_*.py")
+	paths, err := filepath.Glob("../python/tests/test_*.py")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range got {
+	for _, file := range paths {
 		module := strings.TrimSuffix(filepath.Base(file), ".py")
 		t.Run(module, func(t *testing.T) {
 			t.Parallel()

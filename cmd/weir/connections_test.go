@@ -23,7 +23,10 @@ func TestConnectionsOfOneListenerLeaveTheOthers(t *testing.T) {
 	for name, address := range map[string]string{"main": f.addr, "grpc": f.rpc, "resp": f.resp} {
 		var conns []net.Conn
 		for range 100 { // the system accepts those that the listener does not
-			c := must.Get(net.DialTimeout("tcp", address, testTimeout))(t)
+			c, err := net.DialTimeout("tcp", address, testTimeout)
+			if err != nil {
+				t.Fatal(err)
+			}
 			conns = append(conns, c)
 		}
 		for range 3 {
@@ -57,14 +60,21 @@ func TestTerminateBesideOpenConnections(t *testing.T) {
 	f.awaitOutput(t, "64 file descriptors allow 9 connections to each listener")
 	for address, ask := range map[string]string{f.addr: "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", f.resp: "PING\r\n", f.rpc: ""} {
 		for i := range 30 {
-			c := must.Get(net.DialTimeout("tcp", address, testTimeout))(t)
+			c, err := net.DialTimeout("tcp", address, testTimeout)
+			if err != nil {
+				t.Fatal(err)
+			}
 			defer c.Close()
 			c.SetDeadline(time.Now().Add(testTimeout))
 			if ask == "" || i >= 9 {
 				continue
 			}
-			must.Get(io.WriteString(c, ask))(t)
-			must.Get(c.Read(make([]byte, 512)))(t)
+			if _, err := io.WriteString(c, ask); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Read(make([]byte, 512)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	// The last ones: a listener closes the oldest connections for newer ones.

@@ -20,8 +20,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
-
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // fronts are all protocols of one weir serve.
@@ -51,7 +49,10 @@ func openFrontsWith(t *testing.T, by *exec.Cmd, args ...string) *fronts {
 		}
 		return found[1]
 	}
-	conn := must.Get(grpc.NewClient(at("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+	conn, err := grpc.NewClient(at("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { conn.Close() })
 	return &fronts{process: p, resp: at("Redis clients"), rpc: at("grpc"), grpc: conn, http: &http.Client{Timeout: testTimeout}}
 }

@@ -336,7 +336,10 @@ func TestFullDiskFollowsThePolicy(t *testing.T) {
 	disk := needs.Tmpfs(t, "512k")
 	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "file:"+filepath.Join(disk, "store")+"?sync=always")
 	f.await(t, "before", healthyAnswers, 1)
-	filler := must.Get(os.Create(filepath.Join(disk, "filler")))(t)
+	filler, err := os.Create(filepath.Join(disk, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer filler.Close()
 	for err := error(nil); err == nil; {
 		_, err = filler.Write(make([]byte, 4096))
@@ -359,7 +362,10 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 	}
 	for i := range 100 { // more than fit into the page that the segment has
 		body := fmt.Sprintf(`{"policy": "jobs", "key": {"user": "%0100d"}}`, i)
-		r := must.Get(http.Post("http://"+p.addr+"/v1/check", "application/json", strings.NewReader(body)))(t)
+		r, err := http.Post("http://"+p.addr+"/v1/check", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.Body.Close()
 	}
 	p.terminate(t)

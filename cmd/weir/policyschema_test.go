@@ -28,7 +28,11 @@ const policies = "../../policy"
 func TestSchemaAgreesWithParse(t *testing.T) {
 	schema := policySchema(t)
 	good := policyFiles(t, "testdata/good.txtar")
-	good["demo"] = must.Get(os.ReadFile("demo.yaml"))(t)
+	var err error
+	good["demo"], err = os.ReadFile("demo.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, src := range good {
 		value, err := yamlValue(src)
 		if err != nil {
@@ -75,7 +79,10 @@ func FuzzSchema(f *testing.F) {
 		if _, err := policy.Parse("fuzz.yaml", src); err != nil {
 			return
 		}
-		value := must.Get(yamlValue(src))(t)
+		value, err := yamlValue(src)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := schema.Validate(value); err != nil {
 			t.Errorf("%q: Parse takes it, the schema does not: %v", src, err)
 		}
@@ -84,7 +91,11 @@ func FuzzSchema(f *testing.F) {
 
 func readPolicies(t testing.TB, name string) []byte {
 	t.Helper()
-	return must.Get(os.ReadFile(filepath.Join(policies, name)))(t)
+	text, err := os.ReadFile(filepath.Join(policies, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // policyFiles returns the policy files in the archives of package policy, by name.
@@ -96,7 +107,10 @@ func policyFiles(t testing.TB, pattern string) map[string][]byte {
 	}
 	found := map[string][]byte{}
 	for _, path := range paths {
-		text := must.Get(os.ReadFile(path))(t)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, f := range txtar.Parse(text).Files {
 			name, ending, _ := strings.Cut(f.Name, ".")
 			switch ending {
@@ -116,10 +130,17 @@ func policyFiles(t testing.TB, pattern string) map[string][]byte {
 
 func policySchema(t testing.TB) *validator.Schema {
 	t.Helper()
-	document := must.Get(validator.UnmarshalJSON(bytes.NewReader(readPolicies(t, "weir.schema.json"))))(t)
+	document, err := validator.UnmarshalJSON(bytes.NewReader(readPolicies(t, "weir.schema.json")))
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := validator.NewCompiler()
 	must.Do(t, c.AddResource("weir.schema.json", document))
-	return must.Get(c.Compile("weir.schema.json"))(t)
+	rules, err := c.Compile("weir.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rules
 }
 
 // yamlValue reads a file as an editor would, into the values of encoding/json.

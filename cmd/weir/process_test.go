@@ -66,7 +66,10 @@ func (p *process) awaitOutput(t *testing.T, words string) string {
 // getPage returns the status and the body of a page, of the listener at an address.
 func getPage(t *testing.T, address, path string) (status int, body string) {
 	t.Helper()
-	r := must.Get(http.Get("http://" + address + path))(t)
+	r, err := http.Get("http://" + address + path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -81,7 +84,10 @@ func metric(t *testing.T, address, series string) int64 {
 	_, text := getPage(t, address, "/metrics")
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, series+" "); ok {
-			v := must.Get(strconv.ParseFloat(strings.TrimSpace(value), 64))(t)
+			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
 			return int64(v)
 		}
 	}

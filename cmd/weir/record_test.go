@@ -56,10 +56,19 @@ func (l *tally) add(policy, k string, allowed bool) {
 // replayed decides a trace by a policy file, and counts its attempts.
 func replayed(t *testing.T, policies, trace string) (map[string]verdicts, replay.Summary) {
 	t.Helper()
-	f := must.Get(policy.Parse("policies", []byte(policies)))(t)
-	runner := must.Get(replay.New(f, weir.NewMemory()))(t)
+	f, err := policy.Parse("policies", []byte(policies))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := replay.New(f, weir.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out strings.Builder
-	s := must.Get(runner.Run(strings.NewReader(trace), &out))(t)
+	s, err := runner.Run(strings.NewReader(trace), &out)
+	if err != nil {
+		t.Fatal(err)
+	}
 	counts := tally{keys: map[string]verdicts{}}
 	calls, answers := strings.Split(trace, "\n"), strings.Split(out.String(), "\n")
 	for i, line := range calls[1:] { // behind the header
@@ -112,7 +121,10 @@ func TestRecordAgreesWithLive(t *testing.T) {
 	all.Wait()
 	f.terminate(t)
 	f.ended(t)
-	text := must.Get(os.ReadFile(trace))(t)
+	text, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
 	got, s := replayed(t, recordedPolicies, string(text))
 	if s.Sample != 3 || s.Dropped != 0 || s.Errors != 0 || s.Denied == 0 || s.Allowed == 0 {
 		t.Errorf("summary %+v", s)
@@ -142,7 +154,10 @@ func TestRecordNeverStopsDecisions(t *testing.T) {
 	must.Do(t, os.RemoveAll(dir))
 	check := func() {
 		t.Helper()
-		r := must.Get(http.Get("http://" + p.addr + "/gate/search?ip=192.0.2.1"))(t)
+		r, err := http.Get("http://" + p.addr + "/gate/search?ip=192.0.2.1")
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.Body.Close()
 		if r.StatusCode != 204 {
 			t.Errorf("status %d", r.StatusCode)

@@ -29,9 +29,15 @@ func TestSecretsAreReadAgain(t *testing.T) {
 	set(nil, first)
 	p := startServe(t, "--token-file", path)
 	opens := func(token string) bool {
-		r := must.Get(http.NewRequest("GET", "http://"+p.addr+"/v1/policies", nil))(t)
+		r, err := http.NewRequest("GET", "http://"+p.addr+"/v1/policies", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.Header.Set("Authorization", "Bearer "+token)
-		res := must.Get(http.DefaultClient.Do(r))(t)
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
 		res.Body.Close()
 		return res.StatusCode == 200
 	}

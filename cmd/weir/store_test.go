@@ -43,15 +43,25 @@ func TestServeEndsOnWrongPassword(t *testing.T) {
 func TestDumpTellsAllKeysApart(t *testing.T) {
 	values := []string{"a", "\ufffd", "\xff", "\xfe", "/w==", "\x00", "a\u202e"}
 	dir := t.TempDir()
-	e := must.Get(weirdisk.Open(dir))(t)
-	l := must.Get(weir.New(weir.Policy{Name: "p", Dimensions: []string{"user", "host"}, Limits: []weir.Limit{weir.PerDay(5, "user", "host")}}, weir.WithEngine(e)))(t)
+	e, err := weirdisk.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := weir.New(weir.Policy{Name: "p", Dimensions: []string{"user", "host"}, Limits: []weir.Limit{weir.PerDay(5, "user", "host")}}, weir.WithEngine(e))
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := map[string]bool{}
 	for _, v := range values {
 		want[fmt.Sprintf("%q", []string{"b", v, ""})] = true
-		must.Get(l.Allow(t.Context(), weir.K("b", v)))(t)
+		if _, err := l.Allow(t.Context(), weir.K("b", v)); err != nil {
+			t.Fatal(err)
+		}
 		want[fmt.Sprintf("%q", []string{v, "c", v})] = true
 		want[fmt.Sprintf("%q", []string{v, "c", ""})] = true
-		must.Get(l.AllowOnce(t.Context(), weir.K(v, "c"), 1, v))(t)
+		if _, err := l.AllowOnce(t.Context(), weir.K(v, "c"), 1, v); err != nil {
+			t.Fatal(err)
+		}
 	}
 	must.Do(t, e.Close())
 	code, stdout, stderr := runWeir("store", "dump", dir)
@@ -80,7 +90,10 @@ func TestDumpTellsAllKeysApart(t *testing.T) {
 // own, and check counts the blocks.
 func TestDumpHasBlocksAndReservations(t *testing.T) {
 	dir := t.TempDir()
-	e := must.Get(weirdisk.Open(dir))(t)
+	e, err := weirdisk.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	rules := engine.Compile("p", engine.AllOrNothing, nil, []engine.Limit{{Name: "l", Max: 9, Window: 60_000_000, Block: 60_000_000}})
 	waiting := engine.Compile("w", engine.AllOrNothing, nil, []engine.Limit{{Name: "l", Max: 2, Window: 60_000_000}})
 	calls := []engine.Call{
@@ -117,23 +130,40 @@ func TestDumpHasBlocksAndReservations(t *testing.T) {
 // states from when on changes are lost, and a start says the same.
 func TestCheckNamesLostChanges(t *testing.T) {
 	dir := t.TempDir()
-	e := must.Get(weirdisk.Open(dir, weirdisk.SyncEvery(time.Hour)))(t)
-	l := must.Get(weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{weir.PerDay(1_000_000, "user")}}, weir.WithEngine(e)))(t)
+	e, err := weirdisk.Open(dir, weirdisk.SyncEvery(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{weir.PerDay(1_000_000, "user")}}, weir.WithEngine(e))
+	if err != nil {
+		t.Fatal(err)
+	}
 	segment := filepath.Join(dir, "0000000000000001.weirlog")
 	const kept, lost = 100, 1766
 	var last weir.Decision
 	size := 0
 	for i := range kept + lost {
-		d := must.Get(l.Allow(t.Context(), weir.K("ann")))(t)
+		d, err := l.Allow(t.Context(), weir.K("ann"))
+		if err != nil {
+			t.Fatal(err)
+		}
 		if i == kept-1 {
-			last, size = d, len(bytes.TrimRight(must.Get(os.ReadFile(segment))(t), "\x00"))
+			text, err := os.ReadFile(segment)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last, size = d, len(bytes.TrimRight(text, "\x00"))
 		}
 	}
 	copied := t.TempDir()
 	must.Do(t, os.CopyFS(copied, os.DirFS(dir))) // as a SIGKILL leaves it
 	must.Do(t, e.Close())
 	segment = filepath.Join(copied, "0000000000000001.weirlog")
-	whole := bytes.TrimRight(must.Get(os.ReadFile(segment))(t), "\x00")
+	text, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := bytes.TrimRight(text, "\x00")
 	at := last.At.UTC().Format(time.RFC3339Nano)
 	hole := slices.Clone(whole)
 	clear(hole[size : size+20]) // a page that was not written; a part of the frames behind it was
@@ -150,7 +180,10 @@ func TestCheckNamesLostChanges(t *testing.T) {
 		t.Log(name)
 		wantWords(t, args, code, stdout+stderr, exitOK, append(c.words, "the last change is of "+last.At.Local().Format("2006-01-02 15:04:05.000")))
 	}
-	again := must.Get(weirdisk.Open(copied))(t)
+	again, err := weirdisk.Open(copied)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer again.Close()
 	if cut := again.Recovery(); !cut.After.Equal(last.At) {
 		t.Errorf("got %+v, want a cut after %v", cut, last.At)

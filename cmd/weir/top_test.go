@@ -7,14 +7,16 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // answerOf returns an answer of weir that came at an instant.
 func answerOf(t *testing.T, came time.Time, at, since, top, counts string) *topAnswer {
 	t.Helper()
-	return must.Get(parseTop([]byte(`{"at":"`+at+`","keys":"shown","since":"`+since+`","top":[`+top+`],"policies":[{"policy":"search",`+counts+`}]}`), "http://127.0.0.1:7070", came))(t)
+	got, err := parseTop([]byte(`{"at":"`+at+`","keys":"shown","since":"`+since+`","top":[`+top+`],"policies":[{"policy":"search",`+counts+`}]}`), "http://127.0.0.1:7070", came)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
 }
 
 func answerAt(t *testing.T, came time.Time, allowed, denied string) *topAnswer {
@@ -52,7 +54,10 @@ func TestTopPageIsThatOfTheManual(t *testing.T) {
 			`{"policy":"search","key":{"ip":"192.0.2.7"},"denials":961,"error":0},{"policy":"search","key":{"ip":"198.51.100.23"},"denials":48,"error":2}`, counts)
 	}
 	page := answer(now, `"allowed":4811,"denied":1033`).page(answer(now.Add(-2*time.Second), `"allowed":4786,"denied":1019`))
-	manual := must.Get(os.ReadFile("../../docs/metrics.md"))(t)
+	manual, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if !strings.Contains(string(manual), "$ weir top\n"+page+"```") {
 		t.Errorf("docs/metrics.md does not show\n%s", page)
 	}

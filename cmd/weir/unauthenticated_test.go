@@ -48,9 +48,16 @@ const (
 // mostResident returns the most resident memory that the process has had, in bytes.
 func (p *process) mostResident(t *testing.T) int64 {
 	t.Helper()
-	text := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid)))(t)
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, peak, _ := strings.Cut(string(text), "\nVmHWM:")
-	return must.Get(strconv.ParseInt(strings.Fields(peak)[0], 10, 64))(t) << 10
+	n, err := strconv.ParseInt(strings.Fields(peak)[0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n << 10
 }
 
 // raw is an HTTP/2 connection that sends arbitrary frames and discards the answers.
@@ -65,7 +72,10 @@ type raw struct {
 
 func dialRaw(t *testing.T, address string) *raw {
 	t.Helper()
-	c := must.Get(net.Dial("tcp", address))(t)
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
 	r := &raw{Conn: c, frames: http2.NewFramer(c, nil), stream: ^uint32(0), gone: make(chan struct{})}
 	r.fields = hpack.NewEncoder(&r.text)
 	t.Cleanup(func() { c.Close() })
@@ -332,7 +342,10 @@ func TestStrangersEndNoHonestCall(t *testing.T) {
 func TestBurstOfFirstCallsIsAnswered(t *testing.T) {
 	t.Parallel()
 	f := openAttacked(t, strangerToken)
-	request := must.Get(proto.Marshal(requestOf(strings.Repeat("x", 900), "1")))(t)
+	request, err := proto.Marshal(requestOf(strings.Repeat("x", 900), "1"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	const clients, calls = 3, 100 // as many as gRPC allows on one connection
 	var all []*raw
 	for range clients {

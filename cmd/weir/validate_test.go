@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/program"
 	"github.com/weirlimit/weir/policy"
@@ -25,8 +24,14 @@ func TestNextWindows(t *testing.T) {
 		{"1 per day, fixed", "2026-12-31T23:59:59Z", ""},
 	}
 	for _, c := range cases {
-		f := must.Get(policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  a: {limit: \""+c.line+"\"}\n")))(t)
-		now := must.Get(time.Parse(time.RFC3339, c.now))(t)
+		f, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  a: {limit: \""+c.line+"\"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := time.Parse(time.RFC3339, c.now)
+		if err != nil {
+			t.Fatal(err)
+		}
 		v := describe("weir.yaml", f, now)
 		want := ""
 		if c.want != "" {

@@ -15,11 +15,11 @@ import (
 // passes, and an attempt of more units than a limit can hold never fits.
 func TestPolicyFiles(t *testing.T) {
 	policies, tests := 0, 0
-	got, err := filepath.Glob("*.yaml")
+	paths, err := filepath.Glob("*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range got {
+	for _, name := range paths {
 		file, err := policy.Load(name)
 		if err != nil {
 			t.Fatal(err)

@@ -316,9 +316,9 @@ func onEach(t *testing.T, test func(t *testing.T, e engine.Engine)) {
 }
 
 func onRedis(t *testing.T, conn weirredis.Conn) engine.Engine {
-	got, err := weirredis.New(conn)
+	store, err := weirredis.New(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return got
+	return store
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/internal/enforce"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -37,7 +36,10 @@ func (o *observed) rule(t *testing.T, name string, limits []string, warns []int,
 	for _, limit := range limits {
 		p.Limits = append(p.Limits, weir.Limit{Name: limit, Max: 10, Window: time.Minute, By: []string{limit}})
 	}
-	r := must.Get(enforce.NewRule(p, weir.NewMemory()))(t)
+	r, err := enforce.NewRule(p, weir.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
 	of := o.Rule(r, old)
 	r.Handle = of
 	return r, of

@@ -138,7 +138,10 @@ func TestReadmeOneShotCommands(t *testing.T) {
 // command only.
 func TestReadmeCheckout(t *testing.T) {
 	edit := command(t, "README.md", "go mod edit")
-	checkout := must.Get(filepath.Abs(root))(t)
+	checkout, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
 	script := strings.Replace(edit, "=../weir", "="+checkout, 1)
 	if script == edit {
 		t.Fatalf("no =../weir in the README's %q", edit)
@@ -198,7 +201,10 @@ func serving(t *testing.T, cmd *exec.Cmd, n int) (addresses []string) {
 	t.Helper()
 	cmd.Dir = root
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the command and its children
-	s := must.Get(program.Start(cmd))(t)
+	s, err := program.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
 		<-s.Ended

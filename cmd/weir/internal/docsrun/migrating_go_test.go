@@ -16,7 +16,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/markdown"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirredis/goredisconn"
@@ -53,7 +52,10 @@ func migratingStore(t *testing.T) engine.Engine {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
 	t.Cleanup(func() { client.Close() })
-	conn := must.Get(goredisconn.New(client))(t)
+	conn, err := goredisconn.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	store, err := weirredis.New(conn)
 	if err != nil {

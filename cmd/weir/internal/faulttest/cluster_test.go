@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirtest"
@@ -81,7 +80,11 @@ func (s stage) holder(t *testing.T, g *rig, part string) (slot int, primary *red
 func conformanceInCluster(t *testing.T, s stage) {
 	conn := s.open(t)
 	weirtest.Run(t, func(t *testing.T) engine.Engine {
-		return must.Get(weirredis.New(conn))(t)
+		store, err := weirredis.New(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
 	}, weirtest.FixedLimits(), weirtest.CachesDenials(100*time.Millisecond), weirtest.Attempts(max(4_000, *seeds*2_000)), weirtest.Hammers(max(3, *seeds)))
 }
 

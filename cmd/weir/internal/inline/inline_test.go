@@ -12,7 +12,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/enforce"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 var start = time.Date(2026, 11, 20, 13, 7, 31, 0, time.UTC)
@@ -58,12 +57,23 @@ func TestLimitsHaveTheNamesOfGo(t *testing.T) {
 // TestLimitsAreCompiledOnce: the same name and limits are the same rule, and others another one.
 func TestLimitsAreCompiledOnce(t *testing.T) {
 	p := newPolicies()
-	first := must.Get(p.Rule("a", []string{"1 per second", "2 per minute"}))(t)
-	if again := must.Get(p.Rule("a", []string{"1 per second", "2 per minute"}))(t); again != first {
+	first, err := p.Rule("a", []string{"1 per second", "2 per minute"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := p.Rule("a", []string{"1 per second", "2 per minute"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again != first {
 		t.Error("the same policy was compiled twice")
 	}
 	for _, other := range [][]string{{"b", "1 per second", "2 per minute"}, {"a", "2 per minute", "1 per second"}, {"a", "1 per second"}} {
-		if r := must.Get(p.Rule(other[0], other[1:]))(t); r == first {
+		r, err := p.Rule(other[0], other[1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r == first {
 			t.Errorf("%q is the rule of other limits", other)
 		}
 	}
@@ -80,12 +90,19 @@ func TestPoliciesKeepNoStringsOfCallers(t *testing.T) {
 	p := newPolicies()
 	text := []byte("push|10 letters per minute per user")
 	whole := unsafe.String(&text[0], len(text))
-	r := must.Get(p.Rule(whole[:4], []string{whole[5:]}))(t)
+	r, err := p.Rule(whole[:4], []string{whole[5:]})
+	if err != nil {
+		t.Fatal(err)
+	}
 	copy(text, "xxxx|xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx")
 	if r.Name != "inline.push" || r.Dimensions()[0] != "user" || r.Units[0] != "letters" {
 		t.Errorf("the policy became %s by %q in %q", r.Name, r.Dimensions(), r.Units)
 	}
-	if again := must.Get(p.Rule("push", []string{"10 letters per minute per user"}))(t); again != r {
+	again, err := p.Rule("push", []string{"10 letters per minute per user"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again != r {
 		t.Error("the policy is not found again")
 	}
 }
@@ -127,15 +144,21 @@ func TestNumberOfPoliciesHasABound(t *testing.T) {
 	p := newPolicies()
 	limits := []string{"1 per second"}
 	for i := range Max {
-		must.Get(p.rule(fmt.Sprint("p", i), limits, start))(t)
+		if _, err := p.rule(fmt.Sprint("p", i), limits, start); err != nil {
+			t.Fatal(err)
+		}
 	}
 	const want = "no room for another inline policy: there are 1000, the most, each called within the last hour; " +
 		"write values such as users into the key, not into the name or the limits, or move policies to the file"
 	later := start.Add(idle - time.Second)
 	_, err := p.rule("late", limits, later)
 	wantError(t, "one too many", err, want)
-	must.Get(p.rule("p7", limits, later))(t) // those that are there go on
-	must.Get(p.rule("late", limits, start.Add(idle)))(t)
+	if _, err := p.rule("p7", limits, later); err != nil {
+		t.Fatal(err)
+	} // those that are there go on
+	if _, err := p.rule("late", limits, start.Add(idle)); err != nil {
+		t.Fatal(err)
+	}
 	if p.Len() != 2 {
 		t.Errorf("%d policies are left, want p7 and late", p.Len())
 	}
@@ -152,7 +175,9 @@ func TestPoliciesOfANameShareCounters(t *testing.T) {
 		got = append(got, next.Sentence(0)+" after "+was)
 	})
 	for _, line := range []string{"1 per second", "2 per second", "3 per second"} {
-		must.Get(p.Rule("a", []string{line}))(t)
+		if _, err := p.Rule("a", []string{line}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	want := []string{"1 per second after none", "2 per second after 1 per second", "3 per second after 2 per second"}
 	if !slices.Equal(got, want) {

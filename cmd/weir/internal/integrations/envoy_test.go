@@ -25,7 +25,10 @@ func TestEnvoySnippet(t *testing.T) {
 		if o.Secret {
 			continue
 		}
-		files := must.Get(Render("envoy", o))(t)
+		files, err := Render("envoy", o)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var config bootstrap.Bootstrap
 		if err := protojson.Unmarshal(asJSON(t, files[0].Text), &config); err != nil {
 			t.Fatalf("%+v: %v\n%s", o, err, files[0].Text)
@@ -85,5 +88,9 @@ func asJSON(t *testing.T, text string) []byte {
 	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
-	return must.Get(json.Marshal(v))(t)
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // ownErrorPages adds limited locations with an error_page of their own to nginx's snippet. The
@@ -93,7 +91,10 @@ func TestFailureIsReused(t *testing.T) {
 	s := newErrorPages(t)
 	s.killWeir()
 	var calls atomic.Int32
-	l := must.Get(net.Listen("tcp", s.options.Weir))(t)
+	l, err := net.Listen("tcp", s.options.Weir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -145,14 +146,25 @@ func (s *stand) wantOnce(what string, r reply) {
 // denials returns the number of requests that weir has denied.
 func (s *stand) denials() int {
 	s.t.Helper()
-	res := must.Get(http.Get("http://" + s.options.Weir + "/metrics"))(s.t)
+	res, err := http.Get("http://" + s.options.Weir + "/metrics")
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	defer res.Body.Close()
-	text := string(must.Get(io.ReadAll(res.Body))(s.t))
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text := string(body)
 	const name = `weir_decisions_total{outcome="denied",policy="once",protocol="gate"} `
 	_, value, found := strings.Cut(text, "\n"+name)
 	if !found {
 		return 0
 	}
 	value, _, _ = strings.Cut(value, "\n")
-	return must.Get(strconv.Atoi(value))(s.t)
+	n, err := strconv.Atoi(value)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
 }

@@ -47,7 +47,10 @@ func (s *stand) together(n int) (passed int) {
 	s.t.Helper()
 	clients := make([]net.Conn, n)
 	for i := range clients {
-		c := must.Get(net.Dial("tcp", s.options.Listen))(s.t)
+		c, err := net.Dial("tcp", s.options.Listen)
+		if err != nil {
+			s.t.Fatal(err)
+		}
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(testTimeout))
 		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\n", s.options.Listen)

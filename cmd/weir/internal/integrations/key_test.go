@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/listentest"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // keyCase is a header with one key, two keys or a bad key. The test replaces @ by a
@@ -137,7 +136,10 @@ func TestCountedKeyIsPassed(t *testing.T) {
 // sendLines sends a request with raw header lines.
 func (s *stand) sendLines(path string, c keyCase) (int, error) {
 	s.t.Helper()
-	conn := must.Get(net.Dial("tcp", s.options.Listen))(s.t)
+	conn, err := net.Dial("tcp", s.options.Listen)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(testTimeout))
 	for i := 0; i < len(c.fields); i += 2 {
@@ -231,7 +233,10 @@ func (s *stand) sendFields(path string, c keyCase) (int, error) {
 	if s.client.Transport.(*http.Transport).Protocols.HTTP2() {
 		scheme = "https://"
 	}
-	r := must.Get(http.NewRequest("GET", scheme+s.options.Listen+path, nil))(s.t)
+	r, err := http.NewRequest("GET", scheme+s.options.Listen+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	for i := 0; i < len(c.fields); i += 2 {
 		name := http.CanonicalHeaderKey(c.fields[i])
 		r.Header[name] = append(r.Header[name], c.fields[i+1])

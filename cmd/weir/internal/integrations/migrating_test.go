@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
@@ -80,7 +79,10 @@ func TestMigratingFromLimitReq(t *testing.T) {
 // migratingBlock returns the block of a language in the page's section about nginx.
 func migratingBlock(t *testing.T, language string) string {
 	t.Helper()
-	page := must.Get(os.ReadFile(filepath.Join("../../../..", "docs", "migrating.md")))(t)
+	page, err := os.ReadFile(filepath.Join("../../../..", "docs", "migrating.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, section, _ := strings.Cut(string(page), "\n## nginx limit_req\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	m := regexp.MustCompile("(?ms)^```" + language + "\n(.*?)^```$").FindStringSubmatch(section)

@@ -53,7 +53,10 @@ func (s *stand) useUp() {
 	s.t.Helper()
 	left := 100 - s.peek("many", "ip", "127.0.0.1").used()
 	body := fmt.Sprintf(`{"policy":"many","key":{"ip":"127.0.0.1"},"n":%d}`, left)
-	res := must.Get(http.Post("http://"+s.options.Weir+"/v1/check", "application/json", strings.NewReader(body)))(s.t)
+	res, err := http.Post("http://"+s.options.Weir+"/v1/check", "application/json", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	res.Body.Close()
 }
 

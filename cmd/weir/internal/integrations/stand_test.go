@@ -77,7 +77,11 @@ func newStand(t *testing.T, p proxy, change func(*Options)) *stand {
 		}
 		rendered.Weir = s.grpc
 	}
-	for _, f := range must.Get(Render(p.name, rendered))(t) {
+	made, err := Render(p.name, rendered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range made {
 		if p.edit != nil {
 			f.Text = p.edit(t, f.Text)
 		}
@@ -152,7 +156,10 @@ func (s *stand) run(name string, args ...string) *exec.Cmd {
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "WEIR_GATE_SECRET="+thisSecret, "HOME="+s.dir, "XDG_DATA_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	log := must.Get(os.OpenFile(filepath.Join(s.dir, logName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644))(s.t)
+	log, err := os.OpenFile(filepath.Join(s.dir, logName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	must.Do(s.t, cmd.Start())
 	s.t.Cleanup(func() {
@@ -172,7 +179,11 @@ const logName = "output of the program"
 // log returns the output of the program so far.
 func (s *stand) log() string {
 	s.t.Helper()
-	return string(must.Get(os.ReadFile(filepath.Join(s.dir, logName)))(s.t))
+	text, err := os.ReadFile(filepath.Join(s.dir, logName))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
 }
 
 // await waits until an address accepts connections. A busy machine may start a program late.
@@ -206,14 +217,23 @@ func (s *stand) get(path string, fields ...string) reply {
 
 func (s *stand) do(method, path, body string, fields ...string) reply {
 	s.t.Helper()
-	r := must.Get(http.NewRequest(method, "http://"+s.options.Listen+path, strings.NewReader(body)))(s.t)
+	r, err := http.NewRequest(method, "http://"+s.options.Listen+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Add(fields[i], fields[i+1])
 	}
 	r.Host = cmp.Or(r.Header.Get("Host"), r.Host)
-	res := must.Get(s.client.Do(r))(s.t)
+	res, err := s.client.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	defer res.Body.Close()
-	b := must.Get(io.ReadAll(res.Body))(s.t)
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	return reply{res.StatusCode, res.Header, string(b)}
 }
 
@@ -297,7 +317,10 @@ func (p peeked) used() int64 { return p.Limits[0].Used }
 func (s *stand) peek(policy, dimension, value string) (p peeked) {
 	s.t.Helper()
 	body, _ := json.Marshal(map[string]any{"policy": policy, "key": map[string]string{dimension: value}})
-	res := must.Get(http.Post("http://"+s.options.Weir+"/v1/peek", "application/json", bytes.NewReader(body)))(s.t)
+	res, err := http.Post("http://"+s.options.Weir+"/v1/peek", "application/json", bytes.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	defer res.Body.Close()
 	if err := json.NewDecoder(res.Body).Decode(&p); err != nil || len(p.Limits) != 1 {
 		s.t.Fatalf("peek of %q: %s: %+v, %v", value, res.Status, p, err)

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // The key of a websocket and its answer, from RFC 6455.
@@ -26,12 +24,18 @@ const (
 // the header of the answer.
 func (s *stand) upgrade(user, protocol, fields string) (*http.Response, net.Conn, *bufio.Reader) {
 	s.t.Helper()
-	c := must.Get(net.Dial("tcp", s.options.Listen))(s.t)
+	c, err := net.Dial("tcp", s.options.Listen)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	s.t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(testTimeout))
 	fmt.Fprintf(c, "GET /echo HTTP/1.1\r\nHost: %s\r\nX-User: %s\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: %s\r\n%s\r\n", s.options.Listen, user, protocol, fields)
 	r := bufio.NewReader(c)
-	res := must.Get(http.ReadResponse(r, nil))(s.t)
+	res, err := http.ReadResponse(r, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	return res, c, r
 }
 
@@ -96,10 +100,16 @@ func TestOtherRequests(t *testing.T) {
 		}
 
 		body := io.MultiReader(strings.NewReader("one"), strings.NewReader("two"))
-		pieces := must.Get(http.NewRequest("POST", "http://"+s.options.Listen+"/", body))(t)
+		pieces, err := http.NewRequest("POST", "http://"+s.options.Listen+"/", body)
+		if err != nil {
+			t.Fatal(err)
+		}
 		pieces.Header.Set("X-User", "bob")
 		pieces.Header.Set("Expect", "100-continue")
-		res := must.Get(s.client.Do(pieces))(t)
+		res, err := s.client.Do(pieces)
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer res.Body.Close()
 		if b, _ := io.ReadAll(res.Body); string(b) != "app: POST, 6 bytes" {
 			t.Errorf("a body in pieces: %s %q", res.Status, b)

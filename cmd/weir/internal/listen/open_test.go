@@ -17,13 +17,20 @@ import (
 func socket(t *testing.T) (path string, a Address) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "weir.sock")
-	return path, must.Get(Parse("unix:" + path))(t)
+	address, err := Parse("unix:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, address
 }
 
 func TestUnixSocket(t *testing.T) {
 	path, a := socket(t)
 	for _, c := range []struct{ asked, want os.FileMode }{{0, 0o660}, {0o600, 0o600}, {0o666, 0o666}} {
-		l := must.Get(Open(Config{Address: a, Conns: 1, Mode: c.asked}))(t)
+		l, err := Open(Config{Address: a, Conns: 1, Mode: c.asked})
+		if err != nil {
+			t.Fatal(err)
+		}
 		info, err := os.Stat(path)
 		if err != nil || info.Mode() != os.ModeSocket|c.want {
 			t.Errorf("mode %o: %v, %v; want a socket of %o", c.asked, info.Mode(), err, c.want)
@@ -36,7 +43,11 @@ func TestUnixSocket(t *testing.T) {
 			}
 			dialled <- err
 		}()
-		must.Get(l.Accept())(t).Close()
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
 		must.Do(t, <-dialled)
 		if _, err := Open(Config{Address: a, Conns: 1}); err == nil || !strings.Contains(err.Error(), "another process listens") {
 			t.Errorf("a second listener: %v, want an error about the other listener", err)
@@ -51,7 +62,10 @@ func TestUnixSocket(t *testing.T) {
 // A socket that a killed process left behind is replaced; any other file is left alone.
 func TestStaleSocket(t *testing.T) {
 	path, a := socket(t)
-	fd := must.Get(syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0))(t)
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	must.Do(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
 	syscall.Close(fd)
 	l, err := Open(Config{Address: a, Conns: 1})
@@ -72,12 +86,22 @@ func TestStaleSocket(t *testing.T) {
 // its path.
 func TestSocketOfASuccessorStays(t *testing.T) {
 	path, a := socket(t)
-	first := must.Get(Open(Config{Address: a, Conns: 1}))(t)
+	first, err := Open(Config{Address: a, Conns: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	must.Do(t, os.Remove(path))
-	second := must.Get(Open(Config{Address: a, Conns: 1}))(t)
+	second, err := Open(Config{Address: a, Conns: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	first.Close()
 	first.Close()
-	must.Get(net.Dial("unix", path))(t).Close()
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
 	second.Close()
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("after Close the socket is still there: %v", err)
@@ -88,7 +112,10 @@ func TestSocketOfASuccessorStays(t *testing.T) {
 func TestFullListenerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newListener(nowhere{}, Config{Conns: 1})
-		c := must.Get(l.Accept())(t)
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
 		c.(*Conn).Admit()
 		failed := make(chan error, 1)
 		go func() {

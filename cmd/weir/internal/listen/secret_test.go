@@ -23,7 +23,10 @@ func write(t *testing.T, path, text string) {
 func TestSecretRotates(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	write(t, path, oldWord+"\n")
-	s := must.Get(SecretFile(path, nil))(t)
+	s, err := SecretFile(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	expect := func(when string, old, new bool) {
 		t.Helper()
 		if s.Matches(oldWord) != old || s.Matches(newWord) != new {
@@ -56,7 +59,10 @@ func TestSecretRotates(t *testing.T) {
 }
 
 func TestSecretMatches(t *testing.T) {
-	s := must.Get(SecretText(oldWord + "  " + newWord))(t)
+	s, err := SecretText(oldWord + "  " + newWord)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if !s.Matches(oldWord) || !s.Matches(newWord) {
 		t.Error("its own words do not match")
 	}
@@ -96,7 +102,10 @@ func TestBadSecrets(t *testing.T) {
 
 // TestSecretIsNotPrinted by any verb of fmt.
 func TestSecretIsNotPrinted(t *testing.T) {
-	s := must.Get(SecretText(oldWord))(t)
+	s, err := SecretText(oldWord)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got := fmt.Sprintf("%v %+v %#v", s, s, s); strings.Contains(got, oldWord) {
 		t.Errorf("printed as %s", got)
 	}
@@ -118,7 +127,10 @@ func TestWorldReadableSecretIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	write(t, path, oldWord)
 	var reported []error
-	s := must.Get(SecretFile(path, func(err error) { reported = append(reported, err) }))(t)
+	s, err := SecretFile(path, func(err error) { reported = append(reported, err) })
+	if err != nil {
+		t.Fatal(err)
+	}
 	expect := func(when string, n int) {
 		t.Helper()
 		if len(reported) != n || n > 0 && reported[n-1].Error() != "every user of this machine can read the secret in "+path+"; chmod o= "+path {

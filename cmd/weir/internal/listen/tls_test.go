@@ -56,7 +56,10 @@ func tlsFiles(t *testing.T, a *listentest.Authority) TLSFiles {
 func TestTLSReloads(t *testing.T) {
 	first, second := listentest.NewAuthority(t), listentest.NewAuthority(t)
 	files := tlsFiles(t, first)
-	s := must.Get(LoadTLS(files, nil))(t)
+	s, err := LoadTLS(files, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	config := s.Config("h2", "http/1.1")
 	client := func(a *listentest.Authority) *tls.Config {
 		return &tls.Config{ServerName: "weir.test", RootCAs: a.Pool(), NextProtos: []string{"http/1.1"}}
@@ -126,7 +129,10 @@ func TestClientCertificates(t *testing.T) {
 func TestClientCertificatesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := listentest.NewAuthority(t)
-		s := must.Get(LoadTLS(tlsFiles(t, a), nil))(t)
+		s, err := LoadTLS(tlsFiles(t, a), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		client := a.Issue(t, "client").TLS(t)
 		state, _, err := shake(s.Config(), &tls.Config{ServerName: "weir.test", RootCAs: a.Pool(), Certificates: []tls.Certificate{client}})
 		must.Do(t, err)

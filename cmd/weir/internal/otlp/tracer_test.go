@@ -87,7 +87,10 @@ func TestSpansArrive(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=k")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "zone=north")
 	c := newCollector(t)
-	tracer := must.Get(New(Config{Endpoint: c.URL, Version: "1.2.3", Ratio: 1}))(t)
+	tracer, err := New(Config{Endpoint: c.URL, Version: "1.2.3", Ratio: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	tracer.Span("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", denied)
 	tracer.Span("", observe.Span{Policy: "search", Outcome: observe.Error, Began: time.Unix(1, 0)})
 	tracer.Span("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", denied) // not sampled by its caller
@@ -118,7 +121,10 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 	t.Setenv("OTEL_SERVICE_NAME", "limits")
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_on")
-	tracer := must.Get(New(Config{Ratio: -1}))(t)
+	tracer, err := New(Config{Ratio: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	tracer.Span("", denied)
 	closed(t, tracer)
 	if len(c.spans) != 1 || !strings.Contains(c.of, "service.name=limits ") {
@@ -130,7 +136,10 @@ func TestEnvironment(t *testing.T) {
 func TestRatio(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_on")
 	c := newCollector(t)
-	tracer := must.Get(New(Config{Endpoint: c.URL + "/v1/traces", Ratio: 0.25}))(t)
+	tracer, err := New(Config{Endpoint: c.URL + "/v1/traces", Ratio: 0.25})
+	if err != nil {
+		t.Fatal(err)
+	}
 	const calls = 4000
 	for range calls {
 		tracer.Span("", observe.Span{Began: time.Unix(1, 0)})
@@ -154,7 +163,10 @@ func TestLossesAreLogged(t *testing.T) {
 	for url, want := range map[string]string{away.URL: "refused", rejects.URL: "the collector answered 401 Unauthorized (body: who are you?"} {
 		var logged bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&logged, nil))
-		tracer := must.Get(New(Config{Endpoint: url + "/s3cret-path", Ratio: 1, Log: log}))(t)
+		tracer, err := New(Config{Endpoint: url + "/s3cret-path", Ratio: 1, Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
 		tracer.Span("", denied)
 		closed(t, tracer)
 		text := logged.String()
@@ -174,7 +186,10 @@ func TestSlowCollectorBlocksNothing(t *testing.T) {
 	hangs := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer hangs.Close()
 	defer close(release)
-	tracer := must.Get(New(Config{Endpoint: hangs.URL, Ratio: 1}))(t)
+	tracer, err := New(Config{Endpoint: hangs.URL, Ratio: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 10_000 {
 		tracer.Span("", denied)
 	}
@@ -214,7 +229,10 @@ func TestEnvironmentIsChecked(t *testing.T) {
 func TestUnknownSamplerIsLogged(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "sometimes")
 	var logged bytes.Buffer
-	tracer := must.Get(New(Config{Endpoint: "http://127.0.0.1:4318", Ratio: -1, Log: slog.New(slog.NewTextHandler(&logged, nil))}))(t)
+	tracer, err := New(Config{Endpoint: "http://127.0.0.1:4318", Ratio: -1, Log: slog.New(slog.NewTextHandler(&logged, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
 	closed(t, tracer)
 	if !strings.Contains(logged.String(), "unsupported sampler: sometimes") {
 		t.Errorf("logged %q", &logged)

@@ -62,8 +62,15 @@ policies:
 // rule returns a rule of the policies.
 func rule(t testing.TB, name string) *enforce.Rule {
 	t.Helper()
-	f := must.Get(policy.Parse("policies", []byte(policies)))(t)
-	return must.Get(enforce.NewRule(f.Definition(name), weir.NewMemory()))(t)
+	f, err := policy.Parse("policies", []byte(policies))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := enforce.NewRule(f.Definition(name), weir.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
 }
 
 // open opens a recorder of a new directory, all keys and one file unless c differs.
@@ -76,7 +83,10 @@ func open(t testing.TB, c Config) (*Recorder, string) {
 	if c.FileBytes == 0 {
 		c.FileBytes = 1 << 20
 	}
-	r := must.Get(Open(c))(t)
+	r, err := Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(r.Close)
 	return r, c.Path
 }
@@ -84,7 +94,10 @@ func open(t testing.TB, c Config) (*Recorder, string) {
 // lines returns the lines of a file, of which every one must end.
 func lines(t testing.TB, path string) []string {
 	t.Helper()
-	b := must.Get(os.ReadFile(path))(t)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if !bytes.HasSuffix(b, []byte("\n")) {
 		t.Fatalf("%s ends within a line: %q", path, b)
 	}
@@ -121,10 +134,16 @@ func TestReplayOfHashedAddressesAgrees(t *testing.T) {
 	var live []bool
 	text := record(t, Config{}, "site", func(p *Policy) {
 		for i, ip := range []string{"192.0.2.7", "10.0.0.1", "::ffff:10.1.0.1", "10.0.0.2", "10.1.0.1", "2001:DB8::5", "2001:db9::1", "10.0.0.0"} {
-			target := must.Get(site.Target([]enforce.Pair{{Name: "ip", Value: ip}}))(t)
+			target, err := site.Target([]enforce.Pair{{Name: "ip", Value: ip}})
+			if err != nil {
+				t.Fatal(err)
+			}
 			for n := range 5 {
 				request := &enforce.Request{Target: target, N: 1, At: time.UnixMicro(int64(1000 + 10*i + n))}
-				o := must.Get(site.Decide(context.Background(), request))(t)
+				o, err := site.Decide(context.Background(), request)
+				if err != nil {
+					t.Fatal(err)
+				}
 				p.Decided(request, &o.Decision)
 				live = append(live, o.Allowed)
 			}
@@ -135,9 +154,18 @@ func TestReplayOfHashedAddressesAgrees(t *testing.T) {
 			t.Errorf("the trace shows %s", shown)
 		}
 	}
-	f := must.Get(policy.Parse("policies", []byte(policies)))(t)
+	f, err := policy.Parse("policies", []byte(policies))
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out strings.Builder
-	must.Get(must.Get(replay.New(f, weir.NewMemory()))(t).Run(strings.NewReader(strings.Join(text, "\n")+"\n"), &out))(t)
+	runner, err := replay.New(f, weir.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runner.Run(strings.NewReader(strings.Join(text, "\n")+"\n"), &out); err != nil {
+		t.Fatal(err)
+	}
 	answers := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(answers) != len(live) {
 		t.Fatalf("%d answers, want %d", len(answers), len(live))
@@ -158,7 +186,10 @@ func TestWaitsReplay(t *testing.T) {
 			q := attempt(3, "a")
 			q.At, q.MaxWait = time.UnixMicro(int64(1000+i)), 150*time.Second
 			q.Reserve, q.TTL = i%2 == 1, time.Second
-			o := must.Get(search.Decide(context.Background(), q))(t)
+			o, err := search.Decide(context.Background(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if o.ReservedID != "" {
 				p.Opened(q, &o.Decision, o.ReservedID, q.TTL)
 			} else {
@@ -167,9 +198,18 @@ func TestWaitsReplay(t *testing.T) {
 			live = append(live, fmt.Sprintf(`"allowed":%t,`, o.Allowed), fmt.Sprintf(`"start_after_us":%d,`, o.StartAfter.Microseconds()))
 		}
 	})
-	f := must.Get(policy.Parse("policies", []byte(policies)))(t)
+	f, err := policy.Parse("policies", []byte(policies))
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out strings.Builder
-	must.Get(must.Get(replay.New(f, weir.NewMemory()))(t).Run(strings.NewReader(strings.Join(text, "\n")+"\n"), &out))(t)
+	runner, err := replay.New(f, weir.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runner.Run(strings.NewReader(strings.Join(text, "\n")+"\n"), &out); err != nil {
+		t.Fatal(err)
+	}
 	answers := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(answers) != 12 || !strings.Contains(answers[11], `"allowed":false`) || !strings.Contains(answers[2], `"start_after_us":119999998,`) {
 		t.Errorf("got %d answers, want 12 with waits and a denial: %s", len(answers), out.String())
@@ -462,7 +502,11 @@ func TestRotationKeepsOtherFiles(t *testing.T) {
 	must.Do(t, os.WriteFile(path+".1", []byte("policies"), 0o600))
 	decideAll(t, r, 0, 40_000) // more than one file
 	r.Close()
-	if got := string(must.Get(os.ReadFile(path + ".1"))(t)); got != "policies" || r.Failed.Load() == 0 {
+	text, err := os.ReadFile(path + ".1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(text); got != "policies" || r.Failed.Load() == 0 {
 		t.Errorf("the other file has %.40q, and %d calls failed; want policies, and some", got, r.Failed.Load())
 	}
 }
@@ -497,7 +541,11 @@ func TestDroppedCallsAreCounted(t *testing.T) {
 		got := lines(t, path)
 		dropped := int64(0)
 		for _, line := range got[:len(got)-1] {
-			dropped += must.Get(accesslog.ParseTraceHeader([]byte(line)))(t).Dropped
+			traceHeader, err := accesslog.ParseTraceHeader([]byte(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dropped += traceHeader.Dropped
 		}
 		if dropped != maxCalls+6 || !strings.HasPrefix(got[len(got)-1], `{"at_us":1048576,`) {
 			t.Errorf("headers have %d dropped calls, want %d, in\n%s", dropped, maxCalls+6, got)

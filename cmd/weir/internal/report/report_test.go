@@ -5,14 +5,16 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // text returns a report as text.
 func text(t *testing.T, p *Page) string {
 	t.Helper()
-	return string(must.Get(Render(p))(t))
+	data, err := Render(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 func TestPolicyHasTheHashesOfStyleAndScript(t *testing.T) {

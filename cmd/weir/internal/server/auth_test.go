@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 const (
@@ -21,7 +20,11 @@ const (
 
 func secret(t *testing.T, text string) *listen.Secret {
 	t.Helper()
-	return must.Get(listen.SecretText(text))(t)
+	got, err := listen.SecretText(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
 }
 
 // shows adds the credentials of a caller to a request.
@@ -287,7 +290,10 @@ var open = []struct{ method, target, body string }{
 // TestOpenListenersRejectForeignHosts: a site that resolves its name to 127.0.0.1 is
 // rejected by a listener without authentication.
 func TestOpenListenersRejectForeignHosts(t *testing.T) {
-	names := must.Get(listen.ParseNames("weir.example.com"))(t)
+	names, err := listen.ParseNames("weir.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
 	s, _ := newServer(t, nil, func(c *Config) { c.Hosts = names })
 	for _, c := range open {
 		evil := ask(s, c.method, c.target, c.body, called("evil.example:7070"), func(r *http.Request) {

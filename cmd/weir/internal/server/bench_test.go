@@ -9,7 +9,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -26,11 +25,17 @@ func BenchmarkHandlers(b *testing.B) {
 			config := Config{Policies: &policy.File{Policies: []*policy.Definition{{Name: "push", Limits: []weir.Limit{
 				{Name: "limit", Max: weir.MaxUnits, Window: 10 * time.Millisecond, By: []string{"teacher"}}}}}}}
 			if c.name == "recorded gate" {
-				record := must.Get(recorder.Open(recorder.Config{Path: b.TempDir() + "/trace", Sample: 1, FileBytes: 64 << 20, Files: 1}))(b)
+				record, err := recorder.Open(recorder.Config{Path: b.TempDir() + "/trace", Sample: 1, FileBytes: 64 << 20, Files: 1})
+				if err != nil {
+					b.Fatal(err)
+				}
 				defer record.Close()
 				config.Recorder = record
 			}
-			s := must.Get(New(complete(config)))(b)
+			s, err := New(complete(config))
+			if err != nil {
+				b.Fatal(err)
+			}
 			r, h := request(c.method, c.target, ""), s.main
 			body := strings.NewReader(c.body)
 			r.Body = io.NopCloser(body)

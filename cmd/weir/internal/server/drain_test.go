@@ -143,7 +143,10 @@ func TestDrainEndsConnectionsWithoutARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newServer(t, nil, func(c *Config) { c.Limits.Drain = 2 * time.Second })
 		on, stop := serveInMemory(t, s)
-		silent := must.Get(on.Dial())(t)
+		silent, err := on.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer silent.Close()
 		must.Do(t, stop())
 	})
@@ -172,7 +175,10 @@ func TestUnfinishedRequestsAreCutOff(t *testing.T) {
 				on, _ := serveInMemory(t, s)
 				var slow []net.Conn
 				for range 20 {
-					conn := must.Get(on.Dial())(t)
+					conn, err := on.Dial()
+					if err != nil {
+						t.Fatal(err)
+					}
 					defer conn.Close()
 					conn.SetDeadline(time.Now().Add(patience))
 					fmt.Fprint(conn, c.half)
@@ -221,7 +227,10 @@ func halfSent(t *testing.T, s *Server, path string, length, sent int) net.Conn {
 // statusOf reads an answer and returns its status.
 func statusOf(t *testing.T, c net.Conn) int {
 	t.Helper()
-	r := must.Get(http.ReadResponse(bufio.NewReader(c), nil))(t)
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return r.StatusCode
 }
 

@@ -34,7 +34,10 @@ import (
 // withGRPC adds Envoy's rate limit service with one rule to the configuration.
 func withGRPC(t *testing.T) func(*Config) {
 	t.Helper()
-	config := must.Get(envoyconf.Parse("envoy.yaml", []byte("domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 2}}]")))(t)
+	config, err := envoyconf.Parse("envoy.yaml", []byte("domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 2}}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	return func(c *Config) { c.GRPCListen, c.Envoy = "127.0.0.1:0", config }
 }
 
@@ -49,7 +52,10 @@ func proxyOf(t *testing.T, s *Server, config *tls.Config) *grpc.ClientConn {
 	if _, port, err := net.SplitHostPort(address); err == nil && !strings.HasPrefix(address, "unix:") {
 		address = net.JoinHostPort("127.0.0.1", port)
 	}
-	conn := must.Get(grpc.NewClient(address, grpc.WithTransportCredentials(creds)))(t)
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(creds))
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -86,8 +92,11 @@ func askEnvoy(t *testing.T, s *Server, ctx context.Context, domain string, descr
 	t.Helper()
 	on, l := bufconn.Listen(1<<16), envoy.NewListener(s.envoy, nil, &envoy.Access{Capacity: s.capacity})
 	go l.Serve(on)
-	conn := must.Get(grpc.NewClient("passthrough:in-memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return on.DialContext(ctx) })))(t)
+	conn, err := grpc.NewClient("passthrough:in-memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return on.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer l.Drain(ctx)
 	defer conn.Close()
 	return pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, requestTo(domain, descriptors...))
@@ -131,7 +140,10 @@ func TestProxiesShareHistoriesWithHTTP(t *testing.T) {
 // TestProxiesNeedTheToken: the service requires the token of HTTP decisions. Health
 // checks need none.
 func TestProxiesNeedTheToken(t *testing.T) {
-	token := must.Get(listen.SecretText("0123456789abcdef0123456789abcdef"))(t)
+	token, err := listen.SecretText("0123456789abcdef0123456789abcdef")
+	if err != nil {
+		t.Fatal(err)
+	}
 	e := &witness{Engine: weir.NewMemory()}
 	s, _ := newServer(t, e, withGRPC(t), func(c *Config) { c.Auth.Token = token })
 	start(t, s)
@@ -163,7 +175,10 @@ func TestEnvoyConfigurationNeedsNoPolicyFile(t *testing.T) {
 // sendTo sends commands on a new connection and returns all answers.
 func sendTo(t *testing.T, dial func() (net.Conn, error), commands ...string) string {
 	t.Helper()
-	c := must.Get(dial())(t)
+	c, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(patience))
 	var text strings.Builder

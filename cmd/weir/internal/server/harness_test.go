@@ -28,7 +28,15 @@ import (
 // file returns the policies of most tests.
 func file(t testing.TB) *policy.File {
 	t.Helper()
-	return must.Get(policy.Parse("weir.yaml", must.Get(os.ReadFile("testdata/weir.yaml"))(t)))(t)
+	text, err := os.ReadFile("testdata/weir.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := policy.Parse("weir.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
 }
 
 // newServer returns a server on the engine, or on a memory engine for nil, and its log.
@@ -42,7 +50,10 @@ func newServer(t testing.TB, e engine.Engine, change ...func(*Config)) (*Server,
 	for _, f := range change {
 		f(&c)
 	}
-	s := must.Get(New(complete(c)))(t)
+	s, err := New(complete(c))
+	if err != nil {
+		t.Fatal(err)
+	}
 	return s, &logged
 }
 
@@ -140,7 +151,11 @@ func withQuery(raw string) func(*http.Request) {
 // policyOf returns the policy in force of that name.
 func policyOf(t *testing.T, s *Server, name string) *enforce.Rule {
 	t.Helper()
-	return must.Get(s.set().Rule(name))(t)
+	rule, err := s.set().Rule(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rule
 }
 
 // patience bounds every wait of a test; each should take far less.
@@ -171,7 +186,10 @@ func start(t *testing.T, s *Server) (stop func() error) {
 
 func dial(t *testing.T, s *Server) net.Conn {
 	t.Helper()
-	c := must.Get(net.Dial("tcp", s.Addr()))(t)
+	c, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(patience))
 	return c

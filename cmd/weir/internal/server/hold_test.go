@@ -13,7 +13,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -41,7 +40,10 @@ func counted(day, running int64) string {
 // TestHoldsAreReplayed: calls with and without a hold, and their trace.
 func TestHoldsAreReplayed(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
-	record := must.Get(recorder.Open(recorder.Config{Path: trace, FileBytes: 1 << 20, Files: 1, Sample: 1}))(t)
+	record, err := recorder.Open(recorder.Config{Path: trace, FileBytes: 1 << 20, Files: 1, Sample: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := holdServer(t, nil, func(c *Config) { c.Recorder = record })
 	play(t, s, `
 		# without rates
@@ -65,8 +67,15 @@ func TestHoldsAreReplayed(t *testing.T) {
 		POST /v1/check {"policy":"rates"} => 200 {"allowed":false,…
 	`)
 	record.Close()
-	runner := must.Get(replay.New(s.policies.Version().File, weir.NewMemory()))(t)
-	if sum, err := runner.Run(must.Get(os.Open(trace))(t), io.Discard); err != nil || sum.Errors > 0 || sum.Allowed == 0 || sum.Other == 0 {
+	runner, err := replay.New(s.policies.Version().File, weir.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := os.Open(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum, err := runner.Run(opened, io.Discard); err != nil || sum.Errors > 0 || sum.Allowed == 0 || sum.Other == 0 {
 		t.Errorf("the trace is replayed as %+v, %v; want no errors", sum, err)
 	}
 }

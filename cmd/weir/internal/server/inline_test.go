@@ -33,7 +33,11 @@ func TestInlinePoliciesSurviveRestarts(t *testing.T) {
 			if onDisk != nil {
 				must.Do(t, onDisk.Close())
 			}
-			onDisk = must.Get(weirdisk.Open(dir))(t)
+			var err error
+			onDisk, err = weirdisk.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
 			return onDisk
 		}},
 		{"redis", nil},
@@ -115,7 +119,9 @@ func TestFilesHaveNoNamesOfInlinePolicies(t *testing.T) {
 	if err := s.Reload(file, nil); err == nil || s.Generation() != 1 {
 		t.Errorf("a reload: %v, generation %d; want an error and the older policies", err, s.Generation())
 	}
-	must.Get(New(complete(Config{Policies: file})))(t)
+	if _, err := New(complete(Config{Policies: file})); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestReloadsKeepInlinePolicies: a reload changes neither their counters nor their histories.

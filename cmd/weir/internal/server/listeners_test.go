@@ -52,7 +52,11 @@ func loadTLS(t *testing.T, server *listentest.Authority, trusted string) (loaded
 	if trusted != "" {
 		files.ClientCA = write("ca", trusted)
 	}
-	loaded = must.Get(listen.LoadTLS(files, nil))(t)
+	var err error
+	loaded, err = listen.LoadTLS(files, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return loaded, func(pem string) {
 		write("ca", pem)
 		must.Do(t, loaded.Reload())
@@ -63,7 +67,10 @@ func loadTLS(t *testing.T, server *listentest.Authority, trusted string) (loaded
 func status(t *testing.T, config *tls.Config, url string) (status int, protocol string) {
 	t.Helper()
 	client := http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: true}}
-	r := must.Get(client.Get(url))(t)
+	r, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer r.Body.Close()
 	io.Copy(io.Discard, r.Body)
 	return r.StatusCode, r.Proto
@@ -152,7 +159,9 @@ func TestUnixSocketsTakeNoCertificates(t *testing.T) {
 		s, _ := newServer(t, nil, withGRPC(t), clients, on)
 		start(t, s)
 		if flag == grpcFlag {
-			must.Get(rateLimit(t, proxyOf(t, s, nil), "", "edge", "user=ann"))(t)
+			if _, err := rateLimit(t, proxyOf(t, s, nil), "", "edge", "user=ann"); err != nil {
+				t.Fatal(err)
+			}
 		} else if got := sendTo(t, func() (net.Conn, error) { return net.Dial("unix", socket) }, "WEIR.PEEK search ip=1"); !strings.HasPrefix(got, "*9 ") {
 			t.Errorf("%s: %s, want a decision", flag, got)
 		}
@@ -198,7 +207,10 @@ func TestAdminOutlivesTheMainListener(t *testing.T) {
 
 // If one listener cannot be opened, no other stays open.
 func TestListenAllOrNone(t *testing.T) {
-	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer taken.Close()
 	for name, change := range map[string]func(*Config){
 		"main":  func(c *Config) { c.Listen = taken.Addr().String() },
@@ -231,7 +243,11 @@ func secretIn(t *testing.T, words string) (s *listen.Secret, rotate func(words s
 		must.Do(t, os.WriteFile(path, []byte(words), 0o600))
 	}
 	write(words)
-	s = must.Get(listen.SecretFile(path, nil))(t)
+	var err error
+	s, err = listen.SecretFile(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return s, func(words string) {
 		t.Helper()
 		write(words)

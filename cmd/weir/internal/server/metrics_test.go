@@ -23,7 +23,6 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/enforce"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/weirdisk"
 )
@@ -32,8 +31,14 @@ import (
 // setting, after a call of each kind.
 func everything(t *testing.T) []string {
 	t.Helper()
-	rules := must.Get(envoyconf.Parse("envoy.yaml", []byte("domain: shop\ndescriptors:\n- key: path\n  rate_limit: {unit: minute, requests_per_unit: 5}\n")))(t)
-	record := must.Get(recorder.Open(recorder.Config{Path: filepath.Join(t.TempDir(), "trace"), FileBytes: 1 << 20, Files: 1, Sample: 1}))(t)
+	rules, err := envoyconf.Parse("envoy.yaml", []byte("domain: shop\ndescriptors:\n- key: path\n  rate_limit: {unit: minute, requests_per_unit: 5}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := recorder.Open(recorder.Config{Path: filepath.Join(t.TempDir(), "trace"), FileBytes: 1 << 20, Files: 1, Sample: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer record.Close()
 	memory, _ := newServer(t, weir.NewMemory(weir.MaxBytes(1<<20)), func(c *Config) {
 		c.Recorder, c.Inline = record, true
@@ -42,7 +47,10 @@ func everything(t *testing.T) []string {
 		c.Policies.Definition("search").Limits[0].Block = time.Hour
 	})
 	store, _ := newServer(t, fallback.New(down{}, fallback.Allow), func(c *Config) { c.Envoy, c.Tracer = rules, new(spans) })
-	engine := must.Get(weirdisk.Open(t.TempDir()))(t)
+	engine, err := weirdisk.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { engine.Close() })
 	disk, _ := newServer(t, fallback.New(engine, fallback.Deny), func(c *Config) { c.Disk = engine })
 	var pages []string
@@ -66,7 +74,10 @@ func everything(t *testing.T) []string {
 // TestDocsListEveryMetric: docs/metrics.md and /metrics have the same metrics, types and
 // labels.
 func TestDocsListEveryMetric(t *testing.T) {
-	page := must.Get(os.ReadFile("../../../../docs/metrics.md"))(t)
+	page, err := os.ReadFile("../../../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	listed := map[string]string{}
 	row := regexp.MustCompile("(?m)^\\| `(weir_\\w+)(?:\\{(\\S+)\\})?` \\| .+ \\|$")
 	for _, m := range row.FindAllStringSubmatch(string(page), -1) {

@@ -17,7 +17,11 @@ import (
 // parsed parses valid policies.
 func parsed(t testing.TB, lines string) *policy.File {
 	t.Helper()
-	return must.Get(policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n"+lines)))(t)
+	file, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n"+lines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 func reload(t testing.TB, s *Server, lines string) {
@@ -175,7 +179,10 @@ func TestNewRejectsBadConfigurations(t *testing.T) {
 			t.Errorf("%s: %v, want an error that holds %q", name, err, c.word)
 		}
 	}
-	s := must.Get(New(complete(Config{Policies: file(t)})))(t)
+	s, err := New(complete(Config{Policies: file(t)}))
+	if err != nil {
+		t.Fatal(err)
+	}
 	play(t, s, "POST /v1/check "+searchBody+` => 200 {"allowed":true,…`)
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/enforce"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -331,7 +330,10 @@ func TestIDsAreSharedByAllFronts(t *testing.T) {
 	if got := sendTo(t, plainly(s), "WEIR.PEEK sms phone=+2"); !strings.HasPrefix(got, "*9 :0 :0 :-90 ") {
 		t.Errorf("100 of 10 were recorded: %q", got)
 	}
-	c := must.Get(plainly(s)())(t)
+	c, err := plainly(s)()
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(patience))
 	fmt.Fprint(c, "*6\r\n$10\r\nWEIR.CHECK\r\n$3\r\nsms\r\n$8\r\nphone=+1\r\n$1\r\n6\r\n$2\r\nID\r\n$7\r\norder 1\r\n")

@@ -16,7 +16,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/txtar"
 	"github.com/weirlimit/weir/policy"
 )
@@ -26,8 +25,16 @@ import (
 // the folder. Bad input reaches no engine, in down.txtar the store does not answer, and in full.txtar
 // it may hold one key. Where the name of the archive has inline, calls may carry policies.
 func TestScripts(t *testing.T) {
-	for _, path := range must.Get(filepath.Glob("testdata/*.txtar"))(t) {
-		archive, policies := txtar.Parse(must.Get(os.ReadFile(path))(t)), file(t)
+	paths, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		archive, policies := txtar.Parse(text), file(t)
 		var e engine.Engine
 		switch name := filepath.Base(path); {
 		case strings.HasPrefix(name, "bad"):
@@ -39,7 +46,11 @@ func TestScripts(t *testing.T) {
 		}
 		for _, f := range archive.Files {
 			if f.Name == "weir.yaml" {
-				policies = must.Get(policy.Parse(f.Name, f.Data))(t)
+				var err error
+				policies, err = policy.Parse(f.Name, f.Data)
+				if err != nil {
+					t.Fatal(err)
+				}
 				continue
 			}
 			t.Run(filepath.Base(path)+" "+f.Name, func(t *testing.T) {
@@ -147,7 +158,10 @@ func (p *player) step() {
 		name, text, _ := strings.Cut(rest, " ")
 		p.names[name] = text
 	case "sleep":
-		d := must.Get(time.ParseDuration(rest))(p.t)
+		d, err := time.ParseDuration(rest)
+		if err != nil {
+			p.t.Fatal(err)
+		}
 		time.Sleep(d)
 	case "reload":
 		reload(p.t, p.s, "  "+rest+"\n")

@@ -119,10 +119,14 @@ func answersHonest(t *testing.T, s *Server) {
 	c.Close()
 	proxy := proxyFrom(t, s, "127.0.0.2")
 	defer proxy.Close()
-	must.Get(rateLimit(t, proxy, tokenWord, "nothing", "user=a"))(t)
+	if _, err := rateLimit(t, proxy, tokenWord, "nothing", "user=a"); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	must.Get(grpc_health_v1.NewHealthClient(proxy).Check(ctx, &grpc_health_v1.HealthCheckRequest{}))(t)
+	if _, err := grpc_health_v1.NewHealthClient(proxy).Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A listener with callers in all slots answers probes, and other callers get 503 until a
@@ -306,6 +310,10 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 // proxyFrom returns a client of the gRPC listener that connects from an address.
 func proxyFrom(t *testing.T, s *Server, from string) *grpc.ClientConn {
 	t.Helper()
-	return must.Get(grpc.NewClient(s.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return dialFrom(from, s.GRPCAddr()) })))(t)
+	clientConn, err := grpc.NewClient(s.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return dialFrom(from, s.GRPCAddr()) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clientConn
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/listentest"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -26,7 +25,10 @@ type news struct {
 func openInBackground(t *testing.T, name string) (*Store, <-chan news) {
 	t.Helper()
 	changes := make(chan news, 100)
-	s := must.Get(OpenInBackground(name, Options{}, func(err error, warnings []string) { changes <- news{err, warnings} }))(t)
+	s, err := OpenInBackground(name, Options{}, func(err error, warnings []string) { changes <- news{err, warnings} })
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		s.Close()
 		if s.background != nil {
@@ -80,7 +82,10 @@ func TestBackgroundReconnects(t *testing.T) {
 	if err := s.Ready(t.Context()); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), server.Addr) {
 		t.Fatalf("got %v, want ErrUnreachable at %s", err, server.Addr)
 	}
-	l := must.Get(weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 1, Window: time.Minute}}}, weir.WithEngine(s.Engine)))(t)
+	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 1, Window: time.Minute}}}, weir.WithEngine(s.Engine))
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx := t.Context()
 	_, allow := l.Allow(ctx, weir.K())
 	_, refund := l.Refund(ctx, weir.K(), time.Now(), 1)
@@ -124,7 +129,10 @@ func TestBackgroundRetriesUnfitServers(t *testing.T) {
 func TestBackgroundEnds(t *testing.T) {
 	release := make(chan struct{})
 	silent := listentest.Serve(t, func(c net.Conn) { <-release })
-	s := must.Get(OpenInBackground("redis://"+silent, Options{}, func(error, []string) {}))(t)
+	s, err := OpenInBackground("redis://"+silent, Options{}, func(error, []string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Ready(ctx); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "not answered yet") {

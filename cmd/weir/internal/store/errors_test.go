@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/listentest"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -105,7 +104,10 @@ func testOpenRefusals(t *testing.T, v redistest.Version) {
 // freeAddress returns an address without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	closed := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	closed.Close()
 	return closed.Addr().String()
 }

@@ -25,14 +25,20 @@ func decide(t *testing.T, s *Store) bool {
 	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 1, Window: time.Minute, By: []string{"k"}}}},
 		weir.WithEngine(s.Engine))
 	must.Do(t, err)
-	d := must.Get(l.Allow(context.Background(), weir.K("42")))(t)
+	d, err := l.Allow(context.Background(), weir.K("42"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	return d.Allowed
 }
 
 // mustOpen opens a store for the length of the test.
 func mustOpen(t *testing.T, name string) *Store {
 	t.Helper()
-	s := must.Get(Open(name, Options{}))(t)
+	s, err := Open(name, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -80,7 +86,10 @@ func TestOpenTLS(t *testing.T) {
 		files[name] = filepath.Join(dir, name+".pem")
 		must.Do(t, os.WriteFile(files[name], []byte(text), 0o600))
 	}
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	listener.Close()
 	redistest.Start(t, "--tls-port", port, "--tls-cert-file", files["cert"], "--tls-key-file", files["key"], "--tls-auth-clients", "no")
@@ -95,7 +104,10 @@ func TestOpenTLS(t *testing.T) {
 // TestOpenFile: histories survive the end of a store, and one process at a time has them.
 func TestOpenFile(t *testing.T) {
 	name := "file:" + t.TempDir() + "/weir?sync=always"
-	s := must.Get(Open(name, Options{}))(t)
+	s, err := Open(name, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if !decide(t, s) || s.Shared || s.Memory != nil || s.Err() != nil {
 		t.Errorf("want a grant in a store of one process: %+v, %v", s, s.Err())
 	}

@@ -83,7 +83,9 @@ func TestBadInputReachesNoEngine(t *testing.T) {
 		t.Errorf("bad input reached the engine %d times", e.calls)
 	}
 	p.wants("OK | OK 10/10 0s", "a=1 hits:0")
-	must.Get(p.send(&pb.RateLimitRequest{Domain: "hits", Descriptors: slices.Repeat(descriptors{{Entries: good, HitsAddend: wrapperspb.UInt64(0)}}, 256)}))(t)
+	if _, err := p.send(&pb.RateLimitRequest{Domain: "hits", Descriptors: slices.Repeat(descriptors{{Entries: good, HitsAddend: wrapperspb.UInt64(0)}}, 256)}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A request of an unknown domain is always OK.
@@ -142,7 +144,10 @@ func FuzzRequest(f *testing.F) {
 		{Domain: "d", Descriptors: descriptors{{Entries: entryList{{Key: "l", Value: "v"}}, HitsAddend: wrapperspb.UInt64(1 << 32)}, {Entries: entryList{{Key: "l", Value: "v"}}, IsNegativeHits: true}}},
 		{Domain: "d", Descriptors: descriptors{{Entries: entryList{{Key: "x"}}, Limit: &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1, Unit: 2}}}},
 	} {
-		b := must.Get(proto.Marshal(r))(f)
+		b, err := proto.Marshal(r)
+		if err != nil {
+			f.Fatal(err)
+		}
 		f.Add(b)
 		f.Add(append(b, b...))
 	}

@@ -45,7 +45,11 @@ func BenchmarkAnswer(b *testing.B) {
 					}
 					r.Descriptors = append(r.Descriptors, descriptor(b, d))
 				}
-				wired = append(wired, must.Get(proto.Marshal(r))(b))
+				text, err := proto.Marshal(r)
+				if err != nil {
+					b.Fatal(err)
+				}
+				wired = append(wired, text)
 			}
 			b.ReportAllocs()
 			i := 0

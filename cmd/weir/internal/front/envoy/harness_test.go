@@ -121,7 +121,10 @@ func serve(t testing.TB, s *Service) *grpc.ClientConn {
 // start serves on a free port. served gets the result of Serve.
 func start(t testing.TB, s *Service) (l *Listener, address string, served chan error) {
 	t.Helper()
-	on := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	on, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	l, served = NewListener(s, nil, &Access{Capacity: calls.NewCapacity(1000)}), make(chan error, 1)
 	go func() { served <- l.Serve(on) }()
 	return l, on.Addr().String(), served
@@ -130,13 +133,21 @@ func start(t testing.TB, s *Service) (l *Listener, address string, served chan e
 // parse reads a configuration.
 func parse(t testing.TB, src string) *envoyconf.Config {
 	t.Helper()
-	return must.Get(envoyconf.Parse("limits.yaml", []byte(src)))(t)
+	config, err := envoyconf.Parse("limits.yaml", []byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
 }
 
 // examples returns the reference's examples.
 func examples(t testing.TB) *envoyconf.Config {
 	t.Helper()
-	return must.Get(envoyconf.Load("../envoyconf/testdata/manual", envoyconf.Options{}))(t)
+	config, err := envoyconf.Load("../envoyconf/testdata/manual", envoyconf.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
 }
 
 // descriptor reads "key=value,key=value" and, behind spaces, "hits:3", "refund" and
@@ -167,7 +178,11 @@ func descriptor(t testing.TB, text string) *common.RateLimitDescriptor {
 
 func numeral(t testing.TB, text string) uint64 {
 	t.Helper()
-	return must.Get(strconv.ParseUint(text, 10, 64))(t)
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // brief returns an answer in short: the code, then for each status its code, its

@@ -52,7 +52,10 @@ func TestDrainUnderLoad(t *testing.T) {
 	defer listeners[1].server.Stop()
 
 	watch := dial(t, addresses[0])
-	health := must.Get(grpc_health_v1.NewHealthClient(watch).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{}))(t)
+	health, err := grpc_health_v1.NewHealthClient(watch).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if r, err := health.Recv(); err != nil || r.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Fatalf("health at first: %v, %v", r, err)
 	}
@@ -116,7 +119,10 @@ func dialAll(t testing.TB, addresses []string) *grpc.ClientConn {
 
 func dial(t testing.TB, address string, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	conn := must.Get(grpc.NewClient(address, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...))(t)
+	conn, err := grpc.NewClient(address, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }

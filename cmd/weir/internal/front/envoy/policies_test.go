@@ -108,7 +108,9 @@ policies:
 	}
 	login := all[2]
 	whose := enforce.Target{Key: weir.K("ann")}
-	must.Get(login.Decide(t.Context(), &enforce.Request{Target: whose, Op: engine.Record, N: 1}))(t)
+	if _, err := login.Decide(t.Context(), &enforce.Request{Target: whose, Op: engine.Record, N: 1}); err != nil {
+		t.Fatal(err)
+	}
 	if a := p.in("login").ask("user=ann refund hits:1"); a.Statuses[0].LimitRemaining != 1 {
 		t.Errorf("an attempt that charged nothing gave hits back: %s", brief(a))
 	}
@@ -155,8 +157,11 @@ func (l *looks) Do(ctx context.Context, calls []engine.Call) {
 // nothing else is called or charged.
 func TestDeniedLookBeginsABlock(t *testing.T) {
 	e := &looks{Engine: weir.NewMemory()}
-	rule := must.Get(enforce.NewRule(&policy.Definition{Name: "guard",
-		Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}, Block: time.Hour}}}, apart{e}))(t)
+	rule, err := enforce.NewRule(&policy.Definition{Name: "guard",
+		Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}, Block: time.Hour}}}, apart{e})
+	if err != nil {
+		t.Fatal(err)
+	}
 	p := connect(t, apart{e}, nil)
 	must.Do(t, p.service.Load(nil, []*enforce.Rule{rule}))
 	guard := p.in("guard")
@@ -190,7 +195,10 @@ func TestOverridesAddFewNames(t *testing.T) {
 		names := map[string]bool{}
 		for i := range 10_000 {
 			o := override(t, fmt.Sprintf("1/SECOND*%d", 1+i*3000))
-			l := must.Get(s.override(d, &call{entries: []envoyconf.Entry{{Name: fmt.Sprint("k", i), Value: "v"}}}, o))(t)
+			l, err := s.override(d, &call{entries: []envoyconf.Entry{{Name: fmt.Sprint("k", i), Value: "v"}}}, o)
+			if err != nil {
+				t.Fatal(err)
+			}
 			names[l.enforced.Limits[0].Name] = true
 		}
 		if len(names) > most {

@@ -28,7 +28,11 @@ var rewrite = flag.Bool("rewrite", false, "write the answers of the traces inste
 // with the name cluster on a Redis Cluster.
 func TestTraces(t *testing.T) {
 	const path = "testdata/traces.txtar"
-	archive := txtar.Parse(must.Get(os.ReadFile(path))(t))
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := txtar.Parse(text)
 	for i := range archive.Files {
 		f := &archive.Files[i]
 		if strings.HasSuffix(f.Name, ".yaml") {
@@ -89,9 +93,17 @@ func (tr *trace) play(line string) {
 	case words[0] == "in":
 		tr.p = tr.p.in(words[1])
 	case words[0] == "pass":
-		tr.clock.pass(must.Get(time.ParseDuration(words[1]))(tr.t))
+		duration, err := time.ParseDuration(words[1])
+		if err != nil {
+			tr.t.Fatal(err)
+		}
+		tr.clock.pass(duration)
 	case words[0] == "at":
-		tr.clock.now = must.Get(time.Parse(time.RFC3339, words[1]))(tr.t).UnixMicro()
+		instant, err := time.Parse(time.RFC3339, words[1])
+		if err != nil {
+			tr.t.Fatal(err)
+		}
+		tr.clock.now = instant.UnixMicro()
 	case words[0] != "#":
 		tr.t.Fatalf("unknown line %q", line)
 	}
@@ -160,7 +172,11 @@ func (tr *trace) answer(call string) string {
 		n, descriptors, _ := strings.Cut(rest, " ")
 		r := tr.p.request(strings.Split(descriptors, "; ")...)
 		r.HitsAddend = uint32(numeral(tr.t, n))
-		return brief(must.Get(tr.p.send(r))(tr.t))
+		rateLimitResponse, err := tr.p.send(r)
+		if err != nil {
+			tr.t.Fatal(err)
+		}
+		return brief(rateLimitResponse)
 	case "limit":
 		l := tr.p.ask(rest).Statuses[0].CurrentLimit
 		return strings.TrimSpace(fmt.Sprintf("%s %d per %d %v", l.Name, l.RequestsPerUnit, cmp.Or(l.UnitMultiplier.GetValue(), 1), l.Unit))
@@ -185,8 +201,16 @@ func (tr *trace) answer(call string) string {
 // rulesOn returns the policies of a file on an engine.
 func rulesOn(t testing.TB, e engine.Engine, source string) (all []*enforce.Rule) {
 	t.Helper()
-	for _, p := range must.Get(policy.Parse("weir.yaml", []byte(source)))(t).Policies {
-		all = append(all, must.Get(enforce.NewRule(p, e))(t))
+	file, err := policy.Parse("weir.yaml", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range file.Policies {
+		rule, err := enforce.NewRule(p, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rule)
 	}
 	return all
 }

@@ -21,7 +21,11 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files instead of com
 // badFiles returns the archive of bad files: NAME.yaml, each with its error as NAME.golden.
 func badFiles(t testing.TB) *txtar.Archive {
 	t.Helper()
-	return txtar.Parse(must.Get(os.ReadFile("testdata/bad.txtar"))(t))
+	text, err := os.ReadFile("testdata/bad.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return txtar.Parse(text)
 }
 
 // A bad file is rejected with its place, its fault and the next step.
@@ -78,7 +82,10 @@ func TestDirectoriesAreReadAsAWhole(t *testing.T) {
 	link("..2026_11_20", "..data")
 	link("..data/a.yaml", "a.yaml")
 	write("sub/b.yml", "domain: b")
-	before := must.Get(Fingerprint(dir))(t)
+	before, err := Fingerprint(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	write("c.yaml.bak", "domain: a")
 	write("C.YAML", "domain: a")
 	write(".c.yaml", "domain: a")
@@ -94,7 +101,11 @@ func TestDirectoriesAreReadAsAWhole(t *testing.T) {
 		dir + "/c.yaml.bak is not read, because its name does not end in .yaml or .yml; rename it, or move it out of the directory",
 	}
 	assert.Equal(t, strings.Join(c.Warnings, "\n"), strings.Join(want, "\n"), "warnings")
-	if bytes.Equal(before, must.Get(Fingerprint(dir))(t)) {
+	data, err := Fingerprint(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(before, data) {
 		t.Error("the warnings are not noticed by a running server")
 	}
 	write("bad.yaml", "domain:")
@@ -138,7 +149,10 @@ func TestMergedDomains(t *testing.T) {
 	write("a.yaml", "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 5}}, {key: p, value: a*, rate_limit: {unit: minute, requests_per_unit: 6}}]")
 	write("b.yaml", "domain: shop\ndescriptors: [{key: path, rate_limit: {unit: minute, requests_per_unit: 50}}, {key: p, value: ab*, rate_limit: {unit: minute, requests_per_unit: 7}}]")
 	write("c.yaml", "domain: other\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 1}}]")
-	c := must.Get(Load(dir, Options{MergeDomains: true}))(t)
+	c, err := Load(dir, Options{MergeDomains: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if c.Files != 3 || len(c.Domains) != 2 || c.Rules() != 5 {
 		t.Errorf("got %d files, %d domains, %d rules; want 3, 2, 5", c.Files, len(c.Domains), c.Rules())
 	}
@@ -147,7 +161,7 @@ func TestMergedDomains(t *testing.T) {
 			t.Errorf("%s: rule %+v, want %d requests", descriptor, r, want)
 		}
 	}
-	_, err := Load(dir, Options{})
+	_, err = Load(dir, Options{})
 	if want := "b.yaml:1:9: duplicate domain 'shop' in config file; write it into one file, or merge the files with --envoy-merge-domains"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("not merged: %v, want %s", err, want)
 	}

@@ -61,7 +61,10 @@ func matched(c *Config, domain, descriptor string) string {
 // same rule and values share a history.
 func TestExamplesOfTheManualMatch(t *testing.T) {
 	const path = "testdata/manual.txt"
-	c := must.Get(Load("testdata/manual", Options{}))(t)
+	c, err := Load("testdata/manual", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	other := func(warning string) bool { return !strings.Contains(warning, "_metric has no effect: ") }
 	if len(c.Warnings) != 6 || slices.ContainsFunc(c.Warnings, other) || len(c.Domains) != 14 {
 		t.Errorf("%d domains, warnings %q", len(c.Domains), c.Warnings)
@@ -70,7 +73,11 @@ func TestExamplesOfTheManualMatch(t *testing.T) {
 		t.Errorf("no entries: got %+v", r)
 	}
 	written := ""
-	for line := range strings.Lines(string(must.Get(os.ReadFile(path))(t))) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
 		if call, want, found := strings.Cut(strings.TrimSpace(line), " -> "); found {
 			domain, descriptor, _ := strings.Cut(call, " ")
 			got := matched(c, domain, descriptor)

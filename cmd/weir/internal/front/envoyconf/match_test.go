@@ -4,13 +4,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 func parse(t testing.TB, src string) *Config {
 	t.Helper()
-	return must.Get(Parse("limits.yaml", []byte(src)))(t)
+	config, err := Parse("limits.yaml", []byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
 }
 
 // A pattern matches what the regular expression does.

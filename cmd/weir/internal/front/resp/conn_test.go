@@ -15,7 +15,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestProtocolErrorsEndTheConnection: earlier commands are answered first.
@@ -124,7 +123,10 @@ func TestDrainAnswersReadCommands(t *testing.T) {
 			return policies()
 		}
 	})
-	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	ended := serveOn(t, s, l)
 	idle, busy := dial(t, l.Addr().String()), dial(t, l.Addr().String())
 	send(t, idle, "PING\r\n")

@@ -61,7 +61,11 @@ func newTestServerOn(t testing.TB, e engine.Engine, more []weir.Policy, change .
 // secret returns a secret of one word.
 func secret(t testing.TB, word string) *listen.Secret {
 	t.Helper()
-	return must.Get(listen.SecretText(word))(t)
+	got, err := listen.SecretText(word)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
 }
 
 // say sends text to a new session and returns the answers.
@@ -77,7 +81,10 @@ func say(t testing.TB, s *Server, text string) string {
 // listening serves on loopback until the test ends.
 func listening(t testing.TB, s *Server) (address string) {
 	t.Helper()
-	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	ended := serveOn(t, s, l)
 	t.Cleanup(func() {
 		stop(t, s)
@@ -107,7 +114,10 @@ func stop(t testing.TB, s *Server) {
 // dial connects. Each operation has the timeout patience.
 func dial(t testing.TB, address string) net.Conn {
 	t.Helper()
-	c := must.Get(net.Dial("tcp", address))(t)
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(patience))
 	return c
@@ -115,7 +125,9 @@ func dial(t testing.TB, address string) net.Conn {
 
 func send(t testing.TB, c net.Conn, text string) {
 	t.Helper()
-	must.Get(c.Write([]byte(text)))(t)
+	if _, err := c.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // wantAnswer reads the bytes of an answer and compares them with want.

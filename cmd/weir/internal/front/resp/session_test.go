@@ -12,7 +12,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/txtar"
 )
 
@@ -31,7 +30,11 @@ var repeated = regexp.MustCompile(`(\w)\*(\d+)`)
 // TestWire compares answers with testdata/wire.txtar byte by byte, each file on a server of its
 // own. Each command has a session of its own, except in files whose name begins with session.
 func TestWire(t *testing.T) {
-	for _, f := range txtar.Parse(must.Get(os.ReadFile("testdata/wire.txtar"))(t)).Files {
+	content, err := os.ReadFile("testdata/wire.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range txtar.Parse(content).Files {
 		t.Run(f.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newTestServer(t, func(c *Config) {
@@ -72,7 +75,11 @@ func TestWire(t *testing.T) {
 func wantAnswerTo(t *testing.T, c *session, ask, want string) {
 	t.Helper()
 	command := array(strings.Split(repeated.ReplaceAllStringFunc(ask, func(word string) string {
-		return strings.Repeat(word[:1], must.Get(strconv.Atoi(word[2:]))(t))
+		n, err := strconv.Atoi(word[2:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Repeat(word[:1], n)
 	}), " ")...)
 	c.out = c.out[:0]
 	used, err := c.answer(command)

@@ -70,9 +70,15 @@ func TestHolesAreSkipped(t *testing.T) {
 
 // TestDisorderIsASpanThatSorts: Stats.Disorder sorts all lines, which the default does not.
 func TestDisorderIsASpanThatSorts(t *testing.T) {
-	log := must.Get(os.ReadFile("testdata/field/reorder-default.log"))(t)
+	log, err := os.ReadFile("testdata/field/reorder-default.log")
+	if err != nil {
+		t.Fatal(err)
+	}
 	late := func(reorder time.Duration) Stats {
-		r := must.Get(Open([]string{"-"}, Options{Stdin: bytes.NewReader(log), Reorder: reorder}))(t)
+		r, err := Open([]string{"-"}, Options{Stdin: bytes.NewReader(log), Reorder: reorder})
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, err := range r.Entries() {
 			must.Do(t, err)
 		}
@@ -89,7 +95,10 @@ func TestDisorderIsASpanThatSorts(t *testing.T) {
 func TestFewReadLinesAreAnError(t *testing.T) {
 	text := lineAt(1, "a") + strings.Repeat("PHP Warning: in /srv/shop.php\n", 2)
 	var last error
-	r := must.Get(Open([]string{"-"}, Options{Stdin: strings.NewReader(text)}))(t)
+	r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, err := range r.Entries() {
 		last = err
 	}
@@ -106,7 +115,10 @@ func TestFewReadLinesAreAnError(t *testing.T) {
 func TestTimesWithoutAZone(t *testing.T) {
 	haproxy := `10.0.1.2:33317 [06/Feb/2009:12:14:14.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 "GET / HTTP/1.1"` + "\n"
 	common := strings.Replace(lineAt(43200, "a"), " +0000", "", 1)
-	berlin := must.Get(time.LoadLocation("Europe/Berlin"))(t)
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		line     string
 		zone     *time.Location
@@ -117,7 +129,10 @@ func TestTimesWithoutAZone(t *testing.T) {
 		{haproxy, berlin, "2009-02-06T11:14:14.655Z", 0},
 		{common, berlin, "2026-03-05T11:00:00Z", 0},
 	} {
-		r := must.Get(Open([]string{"-"}, Options{Stdin: strings.NewReader(c.line), Zone: c.zone}))(t)
+		r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(c.line), Zone: c.zone})
+		if err != nil {
+			t.Fatal(err)
+		}
 		for e, err := range r.Entries() {
 			must.Do(t, err)
 			if at := time.UnixMicro(e.At).UTC().Format(time.RFC3339Nano); at != c.at {

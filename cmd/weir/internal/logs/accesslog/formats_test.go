@@ -185,10 +185,17 @@ func read(t *testing.T, text string, o Options, names ...string) (at string, val
 	t.Helper()
 	var fields []Field
 	for _, name := range names {
-		fields = append(fields, must.Get(ParseField(name))(t))
+		field, err := ParseField(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields = append(fields, field)
 	}
 	o.Stdin = strings.NewReader(text)
-	r := must.Get(Open([]string{"-"}, o))(t)
+	r, err := Open([]string{"-"}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
 	values = map[string]string{}
 	for e, err := range r.Entries(append(fields, Forwarded)...) {
 		must.Do(t, err)

@@ -40,7 +40,10 @@ func paths(t *testing.T, files []string, o Options) (string, *Reader) {
 	if o.Reorder == 0 {
 		o.Reorder = DefaultReorder
 	}
-	r := must.Get(Open(files, o))(t)
+	r, err := Open(files, o)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer r.Close()
 	var all []string
 	for e, err := range r.Entries(Path) {
@@ -60,7 +63,11 @@ func gzipped(text string) []byte {
 }
 
 func zstandard(t *testing.T, text string) []byte {
-	return must.Get(zstd.NewWriter(nil))(t).EncodeAll([]byte(text), nil)
+	encoder, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoder.EncodeAll([]byte(text), nil)
 }
 
 func TestSortsLinesWithinTheWindow(t *testing.T) {
@@ -235,7 +242,10 @@ func TestOpenNamesTheMistake(t *testing.T) {
 func TestStandardInputIsReadAsItIsWritten(t *testing.T) {
 	in, out := io.Pipe()
 	go io.WriteString(out, lineAt(1, "a"))
-	r := must.Get(Open([]string{"-"}, Options{Stdin: in}))(t)
+	r, err := Open([]string{"-"}, Options{Stdin: in})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if e, err := r.next(); err != nil || e.Line != 1 {
 		t.Errorf("got %v, %v", e, err)
 	}
@@ -269,10 +279,16 @@ func TestAllocationsOfALine(t *testing.T) {
 	fields := []Field{RemoteAddr, Method, Path, Status, UserAgent}
 	for _, format := range formats {
 		text := bytes.ReplaceAll(logOf(format, 3000), []byte("+0130"), []byte("+0100")) // time.Parse allocates other zones
-		r := must.Get(Open([]string{"-"}, Options{Format: format, Stdin: bytes.NewReader(text)}))(t)
+		r, err := Open([]string{"-"}, Options{Format: format, Stdin: bytes.NewReader(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.fields = fields
 		next := func() {
-			e := must.Get(r.next())(t)
+			e, err := r.next()
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, f := range fields {
 				e.Get(f)
 			}
@@ -307,9 +323,11 @@ func TestLinesThatWaitHaveABound(t *testing.T) {
 		field Field
 		lines int64 // that fit in 256 KiB
 	}{{Path, 1000}, {UserAgent, 10}} {
-		r := must.Get(Open([]string{"-"}, Options{Stdin: new(longLines), Reorder: DefaultReorder}))(t)
+		r, err := Open([]string{"-"}, Options{Stdin: new(longLines), Reorder: DefaultReorder})
+		if err != nil {
+			t.Fatal(err)
+		}
 		r.room = 256 << 10
-		var err error
 		for _, err = range r.Entries(c.field) {
 		}
 		place, problem, _ := strings.Cut(fmt.Sprint(err), ": ")
@@ -329,7 +347,10 @@ func TestReversedLinesTakeFewSteps(t *testing.T) {
 	for i := range n {
 		text.WriteString(lineAt(n-i, "a"))
 	}
-	r := must.Get(Open([]string{"-"}, Options{Stdin: strings.NewReader(text.String()), Reorder: 24 * time.Hour}))(t)
+	r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(text.String()), Reorder: 24 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
 	steps := 0
 	r.sources.first().waiting.compare = func(a, b *Entry) int {
 		steps++
@@ -354,7 +375,10 @@ func TestReplacedFilesAreErrors(t *testing.T) {
 	second := write(t, "second", []byte(lineAt(100, "b")))
 	replaced := func(o Options) *Reader {
 		must.Do(t, os.WriteFile(second, []byte(lineAt(100, "b")), 0o666))
-		r := must.Get(Open([]string{first, second}, o))(t)
+		r, err := Open([]string{first, second}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
 		must.Do(t, os.Rename(second, second+".1"))
 		must.Do(t, os.WriteFile(second, []byte(lineAt(100, "c")), 0o666))
 		return r

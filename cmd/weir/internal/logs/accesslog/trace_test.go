@@ -24,7 +24,10 @@ func TestTracesAreRead(t *testing.T) {
 	ip, _ := ParseField("key.ip")
 	policy, _ := ParseField("policy")
 	for text, bad := range map[string]int64{trace: 1, `{"trace":1,"sample":` + "\n" + trace: 2, `{"trace":1,"sample":10}` + "\n" + trace: 2, `{"trace":1,"sample":-1,"dropped":0}` + "\n" + trace: 2} {
-		r := must.Get(Open([]string{"-"}, Options{Stdin: strings.NewReader(text), Format: JSONL, Reorder: DefaultReorder}))(t)
+		r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(text), Format: JSONL, Reorder: DefaultReorder})
+		if err != nil {
+			t.Fatal(err)
+		}
 		var got []string
 		for e, err := range r.Entries(ip, policy, Bytes) {
 			must.Do(t, err)

@@ -12,7 +12,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/testkit/enginetest"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
@@ -22,9 +21,14 @@ func TestEnginesAgree(t *testing.T) {
 	trace := randomTrace(rand.New(rand.NewPCG(1, 2)), 4000)
 	onRedis, _ := enginetest.On(t, redistest.Start(t).Addr)
 	answers := func(e engine.Engine) string {
-		r := must.Get(New(fileOf(append(policyOfEachMode(), policies...)), e))(t)
+		r, err := New(fileOf(append(policyOfEachMode(), policies...)), e)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var out strings.Builder
-		must.Get(r.Run(strings.NewReader(trace), &out))(t)
+		if _, err := r.Run(strings.NewReader(trace), &out); err != nil {
+			t.Fatal(err)
+		}
 		return out.String()
 	}
 	want := strings.Split(strings.TrimSuffix(answers(spec.New()), "\n"), "\n")
@@ -75,7 +79,10 @@ func FuzzRun(f *testing.F) {
 	f.Add([]byte("\n \r\n\t\n{}\n\xff\n" + `{"at_us":1,"policy":"push","key":{"teacher":"42"}}`))
 	f.Fuzz(func(t *testing.T, trace []byte) {
 		var out strings.Builder
-		summary := must.Get(newRunner(t, spec.New()).Run(strings.NewReader(string(trace)), &out))(t)
+		summary, err := newRunner(t, spec.New()).Run(strings.NewReader(string(trace)), &out)
+		if err != nil {
+			t.Fatal(err)
+		}
 		want := 0
 		for line := range strings.SplitSeq(string(trace), "\n") {
 			// A longer line is an error, also if it is blank.

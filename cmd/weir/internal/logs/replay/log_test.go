@@ -23,7 +23,11 @@ import (
 func logRun(t testing.TB, policies, log string, o LogOptions, against ...string) (LogSummary, error) {
 	t.Helper()
 	parse := func(text string) *policy.File {
-		return must.Get(policy.Parse("weir.yaml", []byte(text)))(t)
+		file, err := policy.Parse("weir.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
 	}
 	r, err := NewLogRunner(parse(policies), weir.NewMemory(), o)
 	if err != nil {
@@ -38,7 +42,11 @@ func logRun(t testing.TB, policies, log string, o LogOptions, against ...string)
 // opened opens a log.
 func opened(t testing.TB, in io.Reader) *accesslog.Reader {
 	t.Helper()
-	return must.Get(accesslog.Open([]string{"-"}, accesslog.Options{Stdin: in, Reorder: accesslog.DefaultReorder}))(t)
+	reader, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: in, Reorder: accesslog.DefaultReorder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reader
 }
 
 // keysOf and whereOf read keys and conditions as on the command line.
@@ -47,7 +55,11 @@ func whereOf(t *testing.T, texts ...string) []LogWhere { return parsed(t, ParseL
 
 func parsed[T any](t *testing.T, parse func(string) (T, error), texts []string) (all []T) {
 	for _, text := range texts {
-		all = append(all, must.Get(parse(text))(t))
+		got, err := parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, got)
 	}
 	return all
 }
@@ -122,12 +134,18 @@ func TestAgainstAnotherFile(t *testing.T) {
 		}
 		denied := [2]map[string]bool{{}, {}}
 		for i, file := range files {
-			s := must.Get(logRun(t, file, log.String(), LogOptions{Policy: "both", Keys: o.Keys, Units: one}))(t)
+			s, err := logRun(t, file, log.String(), LogOptions{Policy: "both", Keys: o.Keys, Units: one})
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, k := range s.Policies[0].Top {
 				denied[i][name(k.Key)] = true
 			}
 		}
-		s := must.Get(logRun(t, files[0], log.String(), o, files[1]))(t)
+		s, err := logRun(t, files[0], log.String(), o, files[1])
+		if err != nil {
+			t.Fatal(err)
+		}
 		var names []string
 		for _, c := range s.Against.Policies {
 			names = append(names, fmt.Sprint(c.Policy, " ", c.Old != nil, " ", c.New != nil, " ", c.KeysNewlyDenied != nil))
@@ -210,7 +228,11 @@ func TestGlob(t *testing.T) {
 		{"", "", true}, {"", "a", false}, {"*", "", true}, {"a*", "a", true}, {"a*c", "abbc", true}, {"a*c", "abcb", false},
 		{"*b*", "abc", true}, {"a?c", "abc", true}, {"a?c", "ac", false}, {"/search*", "/search/a/b", true}, {"**a", "bba", true}, {"*a*a*a", "aa", false},
 	} {
-		if got := must.Get(ParseLogWhere("path=" + c.glob))(t).glob.MatchString(c.text); got != c.want {
+		logWhere, err := ParseLogWhere("path=" + c.glob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := logWhere.glob.MatchString(c.text); got != c.want {
 			t.Errorf("%q, %q: got %v", c.glob, c.text, got)
 		}
 	}
@@ -236,8 +258,14 @@ func (s *keyStream) Read(b []byte) (int, error) {
 // 200,000 of the keys that fit, because two million take long.
 func TestTooManyKeysStopTheReplay(t *testing.T) {
 	left := race.Fewer(200_000)
-	f := must.Get(policy.Parse("weir.yaml", fmt.Appendf(nil, perIP, "5 per minute per ip")))(t)
-	r := must.Get(NewLogRunner(f, weir.NewMemory(), LogOptions{Keys: keysOf(t, "ip=remote_addr"), Units: one}))(t)
+	f, err := policy.Parse("weir.yaml", fmt.Appendf(nil, perIP, "5 per minute per ip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewLogRunner(f, weir.NewMemory(), LogOptions{Keys: keysOf(t, "ip=remote_addr"), Units: one})
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.keys = MaxLogKeys - left
 	s, err := r.Run(opened(t, new(keyStream)))
 	var wrong *LogError
@@ -268,7 +296,10 @@ func TestLogKeysCountRequestsWithoutAKey(t *testing.T) {
 	log := logLine(1772697600, "192.0.2.1", "/api/a", 7) + logLine(1772697601, "-", "/api/a", 7) +
 		logLine(1772697602, "2001:db8::1", "/static/x", 7) + logLine(1772697603, strings.Repeat("a", 1025), "/api/", 7)
 	in := opened(t, strings.NewReader(log))
-	k := must.Get(NewLogKeys(LogOptions{Keys: keysOf(t, "route=path:/api/", "ip=remote_addr"), Units: LogUnits{Bytes: true}}))(t)
+	k, err := NewLogKeys(LogOptions{Keys: keysOf(t, "route=path:/api/", "ip=remote_addr"), Units: LogUnits{Bytes: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var got []string
 	must.Do(t, k.Each(in, func(key []byte, _ *accesslog.Entry, n int64) error {
 		got = append(got, fmt.Sprint(k.Named(string(key)), n))

@@ -176,13 +176,19 @@ func compareLog(t *testing.T, r *rand.Rand, w logWriter, name string) {
 	files, requests, bad := randomLog(t, r, w)
 	n := func(most int) int { return 1 + r.IntN(most) }
 	text := fmt.Sprintf(diffPolicies, n(6), n(60), n(9), n(9), n(4), n(30), n(9), n(5), n(4), 500+r.IntN(9000))
-	f := must.Get(policy.Parse("weir.yaml", []byte(text)))(t)
+	f, err := policy.Parse("weir.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := LogOptions{Keys: keysOf(t, "ip=remote_addr", "path=path", "agent=user_agent"), Units: LogUnits{N: 1 + r.Int64N(2), Bytes: r.IntN(2) == 0},
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 	if r.IntN(3) == 0 {
 		o.Where = whereOf(t, "status=4*")
 	}
-	runner := must.Get(NewLogRunner(f, weir.NewMemory(), o))(t)
+	runner, err := NewLogRunner(f, weir.NewMemory(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
 	format := accesslog.Auto
 	if r.IntN(2) == 0 {
 		format = w.format
@@ -258,7 +264,10 @@ func packed(t *testing.T, r *rand.Rand, text []byte) []byte {
 		}
 		return b.Bytes()
 	case 1:
-		z := must.Get(zstd.NewWriter(nil))(t)
+		z, err := zstd.NewWriter(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		return z.EncodeAll(text[cut:], z.EncodeAll(text[:cut], nil))
 	}
 	return text
@@ -269,7 +278,10 @@ func compareSummary(t *testing.T, name string, got *LogSummary, f *policy.File, 
 	t.Helper()
 	for _, p := range got.Policies {
 		d := f.Definition(p.Policy)
-		limiter := must.Get(weir.New(weir.Policy{Name: d.Name, Mode: d.Mode, Limits: d.Limits, Dimensions: d.Dimensions()}, weir.WithEngine(spec.New())))(t)
+		limiter, err := weir.New(weir.Policy{Name: d.Name, Mode: d.Mode, Limits: d.Limits, Dimensions: d.Dimensions()}, weir.WithEngine(spec.New()))
+		if err != nil {
+			t.Fatal(err)
+		}
 		var want LogDecisions
 		keys, limits := map[string]*LogKeySummary{}, map[string]int64{}
 		for i := range requests {
@@ -290,7 +302,10 @@ func compareSummary(t *testing.T, name string, got *LogSummary, f *policy.File, 
 			if o.Units.Bytes {
 				n = q.bytes
 			}
-			d := must.Get(limiter.At(q.at).AllowN(t.Context(), weir.K(values...), n))(t)
+			d, err := limiter.At(q.at).AllowN(t.Context(), weir.K(values...), n)
+			if err != nil {
+				t.Fatal(err)
+			}
 			k := keys[string(key)]
 			if k == nil {
 				k = &LogKeySummary{Key: named(limiter.Compiled().Dimensions, string(key))}

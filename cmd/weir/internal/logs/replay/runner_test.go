@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -35,14 +34,21 @@ func fileOf(policies []weir.Policy) *policy.File {
 
 func newRunner(t testing.TB, e engine.Engine) *Runner {
 	t.Helper()
-	return must.Get(New(fileOf(policies), e))(t)
+	runner, err := New(fileOf(policies), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runner
 }
 
 // run replays the trace on a fresh memory engine and returns the answers.
 func run(t *testing.T, trace string) (string, Summary) {
 	t.Helper()
 	var out strings.Builder
-	summary := must.Get(newRunner(t, weir.NewMemory()).Run(strings.NewReader(trace), &out))(t)
+	summary, err := newRunner(t, weir.NewMemory()).Run(strings.NewReader(trace), &out)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return out.String(), summary
 }
 

@@ -18,7 +18,10 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the answers of testdata/sampl
 // The answers of the sample were computed by hand.
 func TestSampleOnBothEngines(t *testing.T) {
 	const path = "testdata/sample.txt"
-	src := must.Get(os.ReadFile(path))(t)
+	src, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	text := strings.TrimSuffix(string(src), "\n")
 	var trace []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -41,8 +44,14 @@ func TestSampleOnBothEngines(t *testing.T) {
 // replaySample returns the answers to the lines of a trace.
 func replaySample(t *testing.T, e engine.Engine, trace []string) []string {
 	t.Helper()
-	file := must.Get(policy.Load("testdata/sample.yaml"))(t)
-	runner := must.Get(New(file, e))(t)
+	file, err := policy.Load("testdata/sample.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := New(file, e)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out strings.Builder
 	summary, err := runner.Run(strings.NewReader(strings.Join(trace, "\n")), &out)
 	if err != nil || summary.Lines != int64(len(trace)) {

@@ -38,7 +38,9 @@ func TestLineEndings(t *testing.T) {
 	} {
 		for _, in := range []io.Reader{strings.NewReader(c.trace), iotest.HalfReader(strings.NewReader(c.trace))} {
 			var out strings.Builder
-			must.Get(newRunner(t, weir.NewMemory()).Run(in, &out))(t)
+			if _, err := newRunner(t, weir.NewMemory()).Run(in, &out); err != nil {
+				t.Fatal(err)
+			}
 			if out.String() != c.want {
 				t.Errorf("%s: got\n%swant\n%s", c.name, out.String(), c.want)
 			}

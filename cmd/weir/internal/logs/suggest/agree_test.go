@@ -11,7 +11,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/policy"
 )
@@ -40,7 +39,10 @@ func TestCandidatesAgreeWithReplay(t *testing.T) {
 		window := []time.Duration{3 * time.Second, 40 * time.Second}[seed/4%2]
 		limits := []int64{0, 1, 2, 3, 5, 8, 13}
 		o := Options{Windows: []time.Duration{window}, Limits: limits, LogOptions: replay.LogOptions{Units: units}}
-		result := must.Get(run(t, log.String(), o))(t)
+		result, err := run(t, log.String(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if late > 0 && result.Log.Late == 0 {
 			t.Fatalf("seed %d: no line is late", seed)
 		}
@@ -68,10 +70,23 @@ func TestCandidatesAgreeWithReplay(t *testing.T) {
 // replayed decides a log by one limit.
 func replayed(t *testing.T, log, limit string, units replay.LogUnits) *replay.LogSummary {
 	t.Helper()
-	f := must.Get(policy.Parse("weir.yaml", fmt.Appendf(nil, "version: 1\npolicies:\n  p:\n    limit: %s\n", limit)))(t)
-	runner := must.Get(replay.NewLogRunner(f, weir.NewMemory(), replay.LogOptions{Keys: ipKey(t), Units: units}))(t)
+	f, err := policy.Parse("weir.yaml", fmt.Appendf(nil, "version: 1\npolicies:\n  p:\n    limit: %s\n", limit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := replay.NewLogRunner(f, weir.NewMemory(), replay.LogOptions{Keys: ipKey(t), Units: units})
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := accesslog.Options{Stdin: strings.NewReader(log), Reorder: 24 * time.Hour}
-	s := must.Get(runner.Run(must.Get(accesslog.Open([]string{"-"}, o))(t)))(t)
+	reader, err := accesslog.Open([]string{"-"}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := runner.Run(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &s
 }
 
@@ -118,7 +133,10 @@ func TestOneDayDecides(t *testing.T) {
 			}
 		}
 	}
-	r := must.Get(run(t, log.String(), Options{Windows: []time.Duration{time.Minute}}))(t)
+	r, err := run(t, log.String(), Options{Windows: []time.Duration{time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	w := &r.Windows[0]
 	if len(w.WithoutDay) != 3 || w.WithoutDay[1].Limit >= w.WithoutDay[0].Limit || !strings.Contains(w.Suggested.Why, "without 2026-03-06") {
 		t.Errorf("got %+v, %q", w.WithoutDay, w.Suggested.Why)

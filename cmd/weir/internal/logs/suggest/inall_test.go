@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestInAllTheHoursAreCompared: without a key the limit for all requests together lies above those
@@ -24,7 +23,11 @@ func TestInAllTheHoursAreCompared(t *testing.T) {
 		}
 	}
 	o := Options{LogOptions: replay.LogOptions{Keys: []replay.LogKey{}}, Windows: []time.Duration{time.Minute}}
-	s := must.Get(run(t, log.String(), o))(t).Windows[0].Suggested
+	d, err := run(t, log.String(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := d.Windows[0].Suggested
 	want := "2 per minute in all denies requests in 2 hours that stand apart, and in no other hour"
 	if s.Headline != want || s.Basis != Gap || s.Limit != 2 || s.Line != "2 per minute" {
 		t.Errorf("got %+v; want %s", s, want)

@@ -17,7 +17,11 @@ import (
 // ipKey returns the key of clients.
 func ipKey(t *testing.T) []replay.LogKey {
 	t.Helper()
-	return []replay.LogKey{must.Get(replay.ParseLogKey("ip=remote_addr"))(t)}
+	logKey, err := replay.ParseLogKey("ip=remote_addr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []replay.LogKey{logKey}
 }
 
 // run runs suggest on a text.
@@ -36,7 +40,11 @@ func run(t *testing.T, log string, o Options) (*Result, error) {
 func opened(t *testing.T, log string) *accesslog.Reader {
 	t.Helper()
 	o := accesslog.Options{Stdin: strings.NewReader(log), Reorder: accesslog.DefaultReorder}
-	return must.Get(accesslog.Open([]string{"-"}, o))(t)
+	reader, err := accesslog.Open([]string{"-"}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reader
 }
 
 // withDefaults returns options with the defaults of weir suggest.

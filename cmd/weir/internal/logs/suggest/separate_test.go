@@ -61,8 +61,14 @@ func TestScriptsNextToPeopleStandApart(t *testing.T) {
 // TestTheBestWindowFitsTheLog reads the example of a quarter of an hour. Its hour denies more
 // than its minute, and is a guess.
 func TestTheBestWindowFitsTheLog(t *testing.T) {
-	log := must.Get(os.ReadFile("../../../../../examples/logs/access.log"))(t)
-	result := must.Get(run(t, string(log), Options{}))(t)
+	log, err := os.ReadFile("../../../../../examples/logs/access.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := run(t, string(log), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if w := result.Windows[result.Best]; w.Window != time.Minute || w.Suggested.Basis != Gap || w.Suggested.KeysDenied != 2 {
 		t.Errorf("the best window is %v, which denies %d keys; want a minute and the 2 scripts", w.Window, w.Suggested.KeysDenied)
 	}
@@ -72,7 +78,10 @@ func TestTheBestWindowFitsTheLog(t *testing.T) {
 // took most of the time.
 func (p *planted) suggest(t *testing.T, o Options) *Result {
 	t.Helper()
-	source := must.Get(replay.NewLogKeys(replay.LogOptions{Keys: ipKey(t)}))(t)
+	source, err := replay.NewLogKeys(replay.LogOptions{Keys: ipKey(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	o = withDefaults(o)
 	all := requests{memory: o.Memory}
 	for _, r := range p.all {
@@ -148,7 +157,10 @@ func TestAWideGapTellsScriptsBySize(t *testing.T) {
 	for _, at := range slices.Sorted(maps.Keys(lines)) {
 		log.WriteString(lines[at])
 	}
-	result := must.Get(run(t, log.String(), Options{Windows: []time.Duration{time.Minute}}))(t)
+	result, err := run(t, log.String(), Options{Windows: []time.Duration{time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if s := result.Windows[0].Suggested; s.Limit < 6 || s.Limit > 12 || s.KeysDenied != 2 {
 		t.Errorf("limit %d, which denies %d keys; want 6 … 12 and the 2 scripts: %s", s.Limit, s.KeysDenied, s.Why)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/fields"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirhttp"
 )
@@ -33,10 +32,17 @@ func TestRateLimitFieldsAreStructured(t *testing.T) {
 		{Kind: weir.KindFixedFromFirst, Max: 2, Window: time.Minute},
 	} {
 		limit.Name = "limit"
-		l := must.Get(weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{limit}}))(t)
+		l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{limit}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, n := range []int64{1, 2} {
 			o := weirhttp.Outcome{Outcome: weir.Outcome{Rules: l.Compiled(), N: n, States: make([]weir.LimitState, 1)}}
-			o.Decision = must.Get(l.Decide(t.Context(), o.Key, weir.Request{N: n, States: o.States}))(t)
+			var err error
+			o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: n, States: o.States})
+			if err != nil {
+				t.Fatal(err)
+			}
 			h := http.Header{}
 			o.WriteHeaders(h)
 			lines := append(h["Ratelimit"], h["RateLimit"]...)
