@@ -15,7 +15,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/dims"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // patience bounds every wait of a test; each should take far less.
@@ -79,12 +78,18 @@ func limited(t *testing.T, l *weir.Limiter, by By, opts ...Option) *grpc.ClientC
 // serveWith serves the echo with an interceptor of unary calls, and returns a connection to it.
 func serveWith(t *testing.T, unary grpc.UnaryServerInterceptor, opts ...grpc.ServerOption) *grpc.ClientConn {
 	t.Helper()
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := grpc.NewServer(append(opts, grpc.ChainUnaryInterceptor(unary))...)
 	s.RegisterService(&echo, nil)
 	go s.Serve(listener)
 	t.Cleanup(s.Stop)
-	conn := must.Get(grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -116,7 +121,11 @@ func through(stream grpc.ClientStream, text string) (string, error) {
 
 func newLimiter(t *testing.T, opts []weir.Option, limits ...weir.Limit) *weir.Limiter {
 	t.Helper()
-	return must.Get(weir.New(weir.Policy{Name: "calls", Dimensions: dims.Of(limits...), Limits: limits}, opts...))(t)
+	limiter, err := weir.New(weir.Policy{Name: "calls", Dimensions: dims.Of(limits...), Limits: limits}, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
 }
 
 // perTenant is n in an hour for each tenant.

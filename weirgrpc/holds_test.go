@@ -28,7 +28,9 @@ func atOnce(n int64) weir.Limit {
 func used(t *testing.T, l *weir.Limiter) (units []int64) {
 	t.Helper()
 	states := make([]weir.LimitState, len(l.Compiled().Limits))
-	must.Get((&weir.Call{Limiter: l, Key: weir.K("acme"), Op: engine.Peek, Request: weir.Request{N: 1, States: states}}).Do(context.Background()))(t)
+	if _, err := (&weir.Call{Limiter: l, Key: weir.K("acme"), Op: engine.Peek, Request: weir.Request{N: 1, States: states}}).Do(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 	for _, s := range states {
 		units = append(units, s.Used)
 	}
@@ -76,11 +78,18 @@ func TestCallsHoldUntilTheHandlerReturns(t *testing.T) {
 func TestStreamsHoldUntilTheHandlerReturns(t *testing.T) {
 	l := newLimiter(t, nil, perTenant(1000), atOnce(2))
 	conn := limited(t, l, byTenant)
-	first := must.Get(many(t, as("acme"), conn))(t)
-	must.Get(through(first, "a"))(t)
+	first, err := many(t, as("acme"), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := through(first, "a"); err != nil {
+		t.Fatal(err)
+	}
 	awaitUsed(t, l, 1, 1)
 	second, _ := many(t, as("acme"), conn)
-	must.Get(through(second, "a"))(t)
+	if _, err := through(second, "a"); err != nil {
+		t.Fatal(err)
+	}
 	third, _ := many(t, as("acme"), conn)
 	if _, err := through(third, "a"); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "tenant=acme") {
 		t.Errorf("a third stream: %v", err)
@@ -114,7 +123,9 @@ func TestHoldsEndWithAPanic(t *testing.T) {
 			})
 		},
 	} {
-		must.Get(l.Reset(context.Background(), weir.K("acme")))(t)
+		if _, err := l.Reset(context.Background(), weir.K("acme")); err != nil {
+			t.Fatal(err)
+		}
 		if p := must.Panic(call); p != "a fault" {
 			t.Errorf("%s: recovered %v", name, p)
 		}

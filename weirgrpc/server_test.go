@@ -39,7 +39,9 @@ func TestUnaryCallsEndAtTheLimit(t *testing.T) {
 			t.Errorf("%s: %q, %v", tenant, got, err)
 		}
 	}
-	must.Get(l.AllowN(context.Background(), weir.K("acme", "another method"), 1))(t)
+	if _, err := l.AllowN(context.Background(), weir.K("acme", "another method"), 1); err != nil {
+		t.Fatal(err)
+	}
 	var trailer metadata.MD
 	got, err := once(as("acme"), conn, "hi", grpc.Trailer(&trailer))
 	s := status.Convert(err)
@@ -101,7 +103,11 @@ func TestViolations(t *testing.T) {
 		if d, err := l.AllowN(t.Context(), o.Key, c.before); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
-		o.Decision = must.Get(l.Decide(t.Context(), o.Key, weir.Request{N: c.n, States: o.States}))(t)
+		var err error
+		o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: c.n, States: o.States})
+		if err != nil {
+			t.Fatal(err)
+		}
 		var got []string
 		for _, v := range o.quotaFailure().Violations {
 			got = append(got, fmt.Sprintf("%s %d: %s", v.QuotaId, v.QuotaValue, v.Description))
@@ -127,13 +133,18 @@ func TestNeverHasNoRetryInfo(t *testing.T) {
 			t.Errorf("a RetryInfo of %v", r)
 		}
 	}
-	must.Get(once(as("acme"), conn, "two"))(t) // 3 of 3
+	if _, err := once(as("acme"), conn, "two"); err != nil {
+		t.Fatal(err)
+	} // 3 of 3
 }
 
 // TestStreamsAreCharged: a stream is charged when it begins, and its messages are not.
 func TestStreamsAreCharged(t *testing.T) {
 	conn := limited(t, newLimiter(t, nil, perTenant(1)), byTenant)
-	first := must.Get(many(t, as("acme"), conn))(t)
+	first, err := many(t, as("acme"), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 5 {
 		if got, err := through(first, "hi"); err != nil || got != "hi for acme" {
 			t.Fatalf("%q, %v", got, err)
@@ -230,7 +241,9 @@ func TestOnDenied(t *testing.T) {
 		return nil
 	})
 	conn := limited(t, newLimiter(t, nil, perTenant(0)), byTenant, OnDenied(nil), pass)
-	must.Get(once(as("a"), conn, "hi"))(t)
+	if _, err := once(as("a"), conn, "hi"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestPeerIPIsTheKey(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"github.com/weirlimit/weir/bench/internal/machine"
 	"github.com/weirlimit/weir/bench/internal/peers"
 	"github.com/weirlimit/weir/bench/internal/redispeers"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 func TestCellsNameMachineAndContestants(t *testing.T) {
@@ -113,8 +112,14 @@ func TestContestantsAheadOfWeir(t *testing.T) {
 // TestPageIsThatOfItsCells: the committed page is written from the committed cells, it is
 // short, and no figure, day or compared table is missing.
 func TestPageIsThatOfItsCells(t *testing.T) {
-	cells := must.Get(readCells("../" + raw))(t)
-	text := must.Get(os.ReadFile("../" + results))(t)
+	cells, err := readCells("../" + raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../" + results)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if page(cells, false) != string(text) {
 		t.Errorf("%s is not the page of %s; run go run ./all -page", results, raw)
 	}

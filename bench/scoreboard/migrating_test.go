@@ -11,7 +11,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/weirlimit/weir/bench/internal/redisserver"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -38,7 +37,10 @@ func TestMigratingXTimeRate(t *testing.T) {
 // 20 pass in a second at 20 a second.
 func TestMigratingRedisRate(t *testing.T) {
 	needs.Redis(t)
-	server := must.Get(redisserver.Start())(t)
+	server, err := redisserver.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer server.Stop()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close()
@@ -57,7 +59,10 @@ func TestMigratingRedisRate(t *testing.T) {
 	for try := range 20 { // a stall of this machine may fill a second
 		begun, granted := time.Now(), 0
 		for granted <= 20 {
-			res := must.Get(limiter.Allow(ctx, fmt.Sprint("try:", try), redis_rate.PerSecond(20)))(t)
+			res, err := limiter.Allow(ctx, fmt.Sprint("try:", try), redis_rate.PerSecond(20))
+			if err != nil {
+				t.Fatal(err)
+			}
 			granted += res.Allowed
 		}
 		if took := time.Since(begun); took < time.Second {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir/bench/internal/audit"
 	"github.com/weirlimit/weir/bench/internal/peers"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestTimingsCatchABucket plays the adversary in virtual time, in which calls take no time
@@ -25,7 +24,10 @@ func TestTimingsCatchABucket(t *testing.T) {
 		{"x/time/rate", 39, 79},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := must.Get(peers.Named(tc.peer))(t)
+			p, err := peers.Named(tc.peer)
+			if err != nil {
+				t.Fatal(err)
+			}
 			s := alone([]peers.Peer{p}, limit, window, 2, time.Millisecond)[0]
 			for i, got := range s.byTiming {
 				if got != tc.worst {

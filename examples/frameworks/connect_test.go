@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirhttp"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -83,7 +82,11 @@ func retryInfo(t *testing.T, err error) (wait time.Duration, ok bool) {
 	t.Helper()
 	failed, _ := err.(*connect.Error)
 	for _, detail := range failed.Details() {
-		if info, ok := must.Get(detail.Value())(t).(*errdetails.RetryInfo); ok {
+		protoMessage, err := detail.Value()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, ok := protoMessage.(*errdetails.RetryInfo); ok {
 			return info.RetryDelay.AsDuration(), true
 		}
 	}
@@ -163,8 +166,12 @@ func TestConnectOutagesAreUnavailable(t *testing.T) {
 		store := weirtest.NewFaulty(weir.NewMemory())
 		store.Break(func(context.Context, func()) error { return weir.ErrUnavailable })
 		policy := weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerHour(2, "key")}}
-		s.Search = must.Get(weir.New(policy, weir.WithEngine(store)))(t)
-		_, err := newCaller(t, serveHTTP2(t, ConnectRoutes(s)), protocol)("X-Api-Key", "k1")
+		var err error
+		s.Search, err = weir.New(policy, weir.WithEngine(store))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = newCaller(t, serveHTTP2(t, ConnectRoutes(s)), protocol)("X-Api-Key", "k1")
 		want := "unavailable: no decision could be made; try again later"
 		if err == nil || err.Error() != want || ran.Load() != 0 {
 			t.Errorf("%s: %v and %d served, want %s and none", name, err, ran.Load(), want)
@@ -193,7 +200,10 @@ func TestConnectStreamsAreCountedOnce(t *testing.T) {
 		for i, want := range []string{"", "", "resource_exhausted"} {
 			request := connect.NewRequest(&health.HealthCheckRequest{})
 			request.Header().Set("X-Api-Key", "k1")
-			stream := must.Get(client.CallServerStream(t.Context(), request))(t)
+			stream, err := client.CallServerStream(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
 			messages := 0
 			for stream.Receive() {
 				messages++
@@ -241,7 +251,10 @@ func TestGRPCClients(t *testing.T) {
 	} {
 		s, _ := newShop(t)
 		address := start(t, s)[len("http://"):]
-		conn := must.Get(grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
 		t.Cleanup(func() { conn.Close() })
 		for i, c := range []struct {
 			key  string

@@ -19,7 +19,6 @@ import (
 	"github.com/gofiber/fiber/v3"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) {
@@ -58,7 +57,10 @@ func serve(t *testing.T, h http.Handler) (url string) {
 // serveFiber is serve for Fiber, which has a server of its own.
 func serveFiber(t *testing.T, app *fiber.App) (url string) {
 	t.Helper()
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	ended := make(chan error)
 	go func() { ended <- app.Listener(listener, fiber.ListenConfig{DisableStartupMessage: true}) }()
 	t.Cleanup(func() {
@@ -92,7 +94,11 @@ func newShop(t *testing.T) (*Shop, *counter) {
 
 func newLimiter(t *testing.T, name string, limit weir.Limit) *weir.Limiter {
 	t.Helper()
-	return must.Get(weir.New(weir.Policy{Name: name, Limits: []weir.Limit{limit}}))(t)
+	limiter, err := weir.New(weir.Policy{Name: name, Limits: []weir.Limit{limit}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
 }
 
 // An answer is a response, read to its end.
@@ -106,13 +112,23 @@ type answer struct {
 // X-Forwarded-For as a proxy on this machine would.
 func get(t *testing.T, url string, fields ...string) answer {
 	t.Helper()
-	r := must.Get(http.NewRequestWithContext(t.Context(), "GET", url, nil))(t)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Add(fields[i], fields[i+1])
 	}
-	w := must.Get(http.DefaultClient.Do(r))(t)
+	w, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer w.Body.Close()
-	return answer{w.StatusCode, w.Header, string(must.Get(io.ReadAll(w.Body))(t))}
+	body, err := io.ReadAll(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{w.StatusCode, w.Header, string(body)}
 }
 
 // statuses sends the same request n times.
@@ -181,7 +197,10 @@ func wantDenial(t *testing.T, a answer) {
 	if err := json.Unmarshal([]byte(a.body), &problem); err != nil {
 		t.Fatalf("%+v has no problem document: %v", a, err)
 	}
-	wait := must.Get(strconv.ParseInt(a.header.Get("Retry-After"), 10, 64))(t)
+	wait, err := strconv.ParseInt(a.header.Get("Retry-After"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
 	violated := []string{"search"}
 	if problem.Status != 429 || problem.Detail == "" || !slices.Equal(problem.Violated, violated) {
 		t.Errorf("%s, want the status, a sentence and the policy", a.body)

@@ -6,8 +6,6 @@ import (
 
 	healthserver "google.golang.org/grpc/health"
 	health "google.golang.org/grpc/health/grpc_health_v1"
-
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // serveGRPC serves the health service of grpc-go behind the interceptors.
@@ -15,7 +13,10 @@ func serveGRPC(t *testing.T, s *Shop) (url string) {
 	t.Helper()
 	server := GRPCServer(s.Search)
 	health.RegisterHealthServer(server, healthserver.NewServer())
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
 	return "http://" + listener.Addr().String()

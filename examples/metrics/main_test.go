@@ -27,30 +27,60 @@ func decideAlike(t *testing.T, observe observer) {
 	store := weirtest.NewFaulty(weir.NewMemory())
 	onStore := weir.WithEngine(weir.Observe(store, observe))
 	store.Break(weirtest.Slow(time.Millisecond))
-	push := must.Get(weir.New(weir.Policy{Name: "push", Limits: []weir.Limit{
+	push, err := weir.New(weir.Policy{Name: "push", Limits: []weir.Limit{
 		{Name: "minute", Max: 2, Window: time.Minute, By: []string{"user"}},
 		{Name: "day", Max: 3, Window: 24 * time.Hour},
-	}}, onStore))(t)
-	batch := must.Get(weir.New(weir.Policy{Name: "batch", Mode: weir.Partial, Limits: []weir.Limit{
-		{Name: "minute", Max: 5, Window: time.Minute, By: []string{"user"}},
-	}}, onStore))(t)
-
-	first := must.Get(push.AllowOnce(ctx, key, 1, "id"))(t) // allowed
-	must.Get(push.AllowOnce(ctx, key, 1, "id"))(t)          // replayed
-	must.Get(push.Allow(ctx, key))(t)                       // allowed
-	for range 3 {
-		must.Get(push.Allow(ctx, key))(t) // denied by minute
+	}}, onStore)
+	if err != nil {
+		t.Fatal(err)
 	}
-	must.Get(push.AllowN(ctx, key, 2))(t) // denied by day, for longer
-	must.Get(push.Peek(ctx, key, 1))(t)
-	must.Get(push.Count(ctx, key, "minute", time.Second))(t) // a peek, too
-	must.Get(push.Record(ctx, key, 1))(t)
-	must.Get(push.Refund(ctx, key, first.At, 1))(t)
-	must.Get(push.Reset(ctx, key))(t)
-	must.Get(batch.AllowN(ctx, key, 9))(t) // granted in part
+	batch, err := weir.New(weir.Policy{Name: "batch", Mode: weir.Partial, Limits: []weir.Limit{
+		{Name: "minute", Max: 5, Window: time.Minute, By: []string{"user"}},
+	}}, onStore)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	first, err := push.AllowOnce(ctx, key, 1, "id") // allowed
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := push.AllowOnce(ctx, key, 1, "id"); err != nil {
+		t.Fatal(err)
+	} // replayed
+	if _, err := push.Allow(ctx, key); err != nil {
+		t.Fatal(err)
+	} // allowed
+	for range 3 {
+		if _, err := push.Allow(ctx, key); err != nil {
+			t.Fatal(err)
+		} // denied by minute
+	}
+	if _, err := push.AllowN(ctx, key, 2); err != nil {
+		t.Fatal(err)
+	} // denied by day, for longer
+	if _, err := push.Peek(ctx, key, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := push.Count(ctx, key, "minute", time.Second); err != nil {
+		t.Fatal(err)
+	} // a peek, too
+	if _, err := push.Record(ctx, key, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := push.Refund(ctx, key, first.At, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := push.Reset(ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := batch.AllowN(ctx, key, 9); err != nil {
+		t.Fatal(err)
+	} // granted in part
 
 	store.Break(weirtest.Down())
-	assert.Err(push.Allow(ctx, key))(t, weir.ErrUnavailable)
+	_, err = push.Allow(ctx, key)
+	assert.Error(t, err, weir.ErrUnavailable)
 }
 
 // outcomes are the calls of decideAlike by policy and outcome, sorted.
@@ -70,36 +100,61 @@ var outcomes = []string{
 func TestOutcomesOfReservationsAndBlocks(t *testing.T) {
 	var got []string
 	observe := func(_ context.Context, c *engine.Call, _ time.Duration) { got = append(got, outcome(c)) }
-	tokens := must.Get(weir.New(weir.Policy{Name: "tokens", Limits: []weir.Limit{weir.PerHour(10, "user")}},
-		weir.WithEngine(weir.Observe(weir.NewMemory(), observe))))(t)
+	tokens, err := weir.New(weir.Policy{Name: "tokens", Limits: []weir.Limit{weir.PerHour(10, "user")}},
+		weir.WithEngine(weir.Observe(weir.NewMemory(), observe)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, key := t.Context(), weir.K(someUser)
 	answer, _, err := tokens.Reserve(ctx, key, weir.Request{N: 5}) // allowed
 	must.Do(t, err)
-	must.Get(answer.Add(ctx, 6))(t)   // denied
-	must.Get(answer.Add(ctx, 2))(t)   // allowed
+	if _, err := answer.Add(ctx, 6); err != nil {
+		t.Fatal(err)
+	} // denied
+	if _, err := answer.Add(ctx, 2); err != nil {
+		t.Fatal(err)
+	} // allowed
 	must.Do(t, answer.Extend(ctx))    // recorded
 	must.Do(t, answer.Commit(ctx, 6)) // refunded
 	must.Do(t, answer.Commit(ctx, 6)) // replayed
 	assert.Error(t, answer.Done(ctx), weir.ErrSettled)
 	answer, _, err = tokens.Reserve(ctx, key, weir.Request{N: 1}) // allowed
 	must.Do(t, err)
-	must.Do(t, answer.Done(ctx))                     // recorded
-	must.Get(tokens.Block(ctx, key, time.Minute))(t) // blocked
+	must.Do(t, answer.Done(ctx)) // recorded
+	if _, err := tokens.Block(ctx, key, time.Minute); err != nil {
+		t.Fatal(err)
+	} // blocked
 	probe := weir.Call{Limiter: tokens, Key: key, Op: engine.Probe, Request: weir.Request{N: 1}}
-	must.Get(probe.Do(ctx))(t) // denied
+	if _, err := probe.Do(ctx); err != nil {
+		t.Fatal(err)
+	} // denied
 	want := "allowed denied allowed recorded refunded replayed error allowed recorded blocked denied"
 	assert.Equal(t, strings.Join(got, " "), want, "outcomes")
 }
 
 // TestServerShowsItsDecisions: the page of metrics has the decisions of the requests.
 func TestServerShowsItsDecisions(t *testing.T) {
-	server := httptest.NewServer(must.Get(newHandler())(t))
+	handler, err := newHandler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(handler)
 	defer server.Close()
 	get := func(path string) (status int, body string) {
-		request := must.Get(http.NewRequestWithContext(t.Context(), "GET", server.URL+path, nil))(t)
-		response := must.Get(server.Client().Do(request))(t)
+		request, err := http.NewRequestWithContext(t.Context(), "GET", server.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := server.Client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer response.Body.Close()
-		return response.StatusCode, string(must.Get(io.ReadAll(response.Body))(t))
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, string(text)
 	}
 	for i := range 7 {
 		want := http.StatusOK

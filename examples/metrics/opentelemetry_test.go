@@ -36,7 +36,11 @@ func newTelemetry(t *testing.T) *telemetry {
 	s.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(s.reader))
 	s.tracers = sdktrace.NewTracerProvider(sdktrace.WithSyncer(s.spans))
 	meter, tracer := s.meters.Meter("example.com/program"), s.tracers.Tracer("example.com/program")
-	s.observe = must.Get(openTelemetryObserver(meter, tracer))(t)
+	var err error
+	s.observe, err = openTelemetryObserver(meter, tracer)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return s
 }
 
@@ -129,9 +133,14 @@ func TestOpenTelemetrySpansHaveTheCallersParent(t *testing.T) {
 	s := newTelemetry(t)
 	policy := weir.Policy{Name: "push", Limits: []weir.Limit{weir.PerMinute(2, "user")}}
 	observed := weir.WithEngine(weir.Observe(weir.NewMemory(), s.observe))
-	limiter := must.Get(weir.New(policy, observed))(t)
+	limiter, err := weir.New(policy, observed)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, request := s.tracers.Tracer("example.com/program").Start(context.Background(), "GET /push")
-	must.Get(limiter.Allow(ctx, weir.K(someUser)))(t)
+	if _, err := limiter.Allow(ctx, weir.K(someUser)); err != nil {
+		t.Fatal(err)
+	}
 	request.End()
 	decision := s.spans.GetSpans()[0]
 	assert.Equal(t, decision.Name, "weir push", "the span that ended first")

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // scrape returns the page that Prometheus reads.
@@ -26,7 +25,10 @@ func scrape(registry *prometheus.Registry) string {
 // TestPrometheusObserver reads the metrics of real decisions from a registry.
 func TestPrometheusObserver(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	observe := must.Get(prometheusObserver(registry))(t)
+	observe, err := prometheusObserver(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
 	synctest.Test(t, func(t *testing.T) { decideAlike(t, observe) })
 	page := scrape(registry)
 
@@ -53,6 +55,9 @@ func TestPrometheusObserver(t *testing.T) {
 // TestPrometheusObserverTwice: a registry rejects a second observer with an error.
 func TestPrometheusObserverTwice(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	must.Get(prometheusObserver(registry))(t)
-	assert.Err(prometheusObserver(registry))(t, nil, "duplicate")
+	if _, err := prometheusObserver(registry); err != nil {
+		t.Fatal(err)
+	}
+	_, err := prometheusObserver(registry)
+	assert.Error(t, err, nil, "duplicate")
 }

@@ -30,7 +30,10 @@ func TestWorkersShareATimetable(t *testing.T) {
 	if got := strings.Count(out.String(), "called at"); got != 24 {
 		t.Errorf("the timetable has %d lines, want 24", got)
 	}
-	page := must.Get(os.ReadFile("../../docs/waiting.md"))(t)
+	page, err := os.ReadFile("../../docs/waiting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for line := range strings.Lines(out.String()) {
 		shape := regexp.QuoteMeta(strings.TrimRight(line, "\n"))
 		shape = regexp.MustCompile(`\d+`).ReplaceAllString(shape, `\d+`)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirredis/goredisconn"
@@ -24,7 +23,11 @@ func conn(t *testing.T, o *redis.Options) *goredisconn.Conn {
 	t.Helper()
 	client := redis.NewClient(o)
 	t.Cleanup(func() { client.Close() })
-	return must.Get(goredisconn.New(client))(t)
+	got, err := goredisconn.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
 }
 
 func TestConformance(t *testing.T) {
@@ -69,9 +72,15 @@ func TestClusterClientIsACluster(t *testing.T) {
 // MaxRetries of the client.
 func TestLostDecisionsAreNotRetried(t *testing.T) {
 	proxy := redistest.NewProxy(t, redistest.Shared(t).Addr)
-	engine := must.Get(weirredis.New(conn(t, &redis.Options{Addr: proxy.Addr, MaxRetries: 5})))(t)
+	engine, err := weirredis.New(conn(t, &redis.Options{Addr: proxy.Addr, MaxRetries: 5}))
+	if err != nil {
+		t.Fatal(err)
+	}
 	lost := weir.Policy{Name: "lost", Limits: []weir.Limit{{Name: "l", Max: 5, Window: time.Minute}}}
-	l := must.Get(weir.New(lost, weir.WithEngine(engine)))(t)
+	l, err := weir.New(lost, weir.WithEngine(engine))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if d, err := l.Allow(t.Context(), weir.K()); err != nil || !d.Allowed {
 		t.Fatal(d, err)
 	}
@@ -99,7 +108,10 @@ func TestZeroConn(t *testing.T) {
 			t.Errorf("the address is %q", c.String())
 		}
 	}
-	e := must.Get(weirredis.New(new(goredisconn.Conn)))(t)
+	e, err := weirredis.New(new(goredisconn.Conn))
+	if err != nil {
+		t.Fatal(err)
+	}
 	rules := engine.Compile("p", engine.AllOrNothing, nil, []engine.Limit{{Name: "l", Max: 1, Window: 1e6}})
 	calls := []engine.Call{{Rules: rules, N: 1}}
 	if e.Do(t.Context(), calls); !errors.Is(calls[0].Err, engine.ErrInput) {

@@ -29,7 +29,10 @@ func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 // conn returns a connection, which ends with the test.
 func conn(t *testing.T, o rueidis.ClientOption) *rueidisconn.Conn {
 	t.Helper()
-	c := must.Get(rueidisconn.New(o))(t)
+	c, err := rueidisconn.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(c.Close)
 	return c
 }
@@ -74,8 +77,15 @@ var onePerHour = weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 1,
 // limiterOn returns a limiter on a connection.
 func limiterOn(t *testing.T, c weirredis.Conn) *weir.Limiter {
 	t.Helper()
-	e := must.Get(weirredis.New(c))(t)
-	return must.Get(weir.New(onePerHour, weir.WithEngine(e)))(t)
+	e, err := weirredis.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := weir.New(onePerHour, weir.WithEngine(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
 }
 
 // TestMadeWhileRedisIsDown: a call fails until the server runs, with its address and the next
@@ -96,7 +106,11 @@ func TestMadeWhileRedisIsDown(t *testing.T) {
 			return err == nil && d.Allowed
 		})
 		late := limiterOn(t, conn(t, rueidis.ClientOption{InitAddress: []string{target}}))
-		if d := must.Get(late.Allow(t.Context(), weir.K("ann")))(t); d.Allowed {
+		d, err := late.Allow(t.Context(), weir.K("ann"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Allowed {
 			t.Errorf("%s: a connection made later has other keys", name)
 		}
 	}
@@ -130,10 +144,23 @@ func TestOutageOfALibrary(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })
-	e := fallback.New(must.Get(weirredis.New(conn(t, rueidis.ClientOption{InitAddress: []string{s.Addr}})))(t), fallback.Allow)
+	value, err := weirredis.New(conn(t, rueidis.ClientOption{InitAddress: []string{s.Addr}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := fallback.New(value, fallback.Allow)
 	t.Cleanup(e.Close)
-	l := must.Get(weir.New(onePerHour, weir.WithEngine(e)))(t)
-	isDegraded := func() bool { return must.Get(l.Allow(t.Context(), weir.K("ann")))(t).Degraded }
+	l, err := weir.New(onePerHour, weir.WithEngine(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	isDegraded := func() bool {
+		d, err := l.Allow(t.Context(), weir.K("ann"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Degraded
+	}
 	for outage := range 2 {
 		must.Await(t, "the store is down", func() bool { return isDegraded() && e.Status().Cause != nil })
 		s.Restart(t)
@@ -229,7 +256,10 @@ func TestZeroConn(t *testing.T) {
 			t.Errorf("the address is %q", c.String())
 		}
 	}
-	e := must.Get(weirredis.New(new(rueidisconn.Conn)))(t)
+	e, err := weirredis.New(new(rueidisconn.Conn))
+	if err != nil {
+		t.Fatal(err)
+	}
 	rules := engine.Compile("p", engine.AllOrNothing, nil, []engine.Limit{{Name: "l", Max: 1, Window: 1e6}})
 	calls := []engine.Call{{Rules: rules, N: 1}}
 	if e.Do(t.Context(), calls); !errors.Is(calls[0].Err, engine.ErrInput) {

@@ -138,7 +138,11 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 // get returns the value of an action.
 func get[T any](b *tab, a chromedp.Action[T]) T {
 	b.t.Helper()
-	return must.Get(chromedp.Run(b.Context, a))(b.t)
+	got, err := chromedp.Run(b.Context, a)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return got
 }
 
 // call sends a command of the protocol.

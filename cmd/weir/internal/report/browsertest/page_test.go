@@ -19,7 +19,6 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/weirlimit/weir/cmd/weir/internal/report"
 	"github.com/weirlimit/weir/internal/testkit/listentest"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -160,7 +159,11 @@ func TestTablesAreSorted(t *testing.T) {
 	}
 	numbers := func(cell int) (all []int) {
 		for _, s := range column(cell) {
-			all = append(all, must.Get(strconv.Atoi(s))(t))
+			n, err := strconv.Atoi(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, n)
 		}
 		return all
 	}
@@ -217,7 +220,11 @@ var axe []byte
 func (b *tab) accessible() {
 	b.t.Helper()
 	if len(axe) == 0 {
-		axe = must.Get(os.ReadFile(filepath.Join(needs.Modules(b.t, "testdata"), "node_modules/axe-core/axe.min.js")))(b.t)
+		var err error
+		axe, err = os.ReadFile(filepath.Join(needs.Modules(b.t, "testdata"), "node_modules/axe-core/axe.min.js"))
+		if err != nil {
+			b.t.Fatal(err)
+		}
 	}
 	b.do(chromedp.Evaluate[chromedp.Void](string(axe)))
 	r := eval[struct{ Violations, Passes []string }](b, `axe.run(document).then((r) => ({
@@ -317,9 +324,11 @@ func TestCopyButton(t *testing.T) {
 
 	b := open(t, url, wide)
 	for _, name := range []string{"clipboard-read", "clipboard-write"} {
-		must.Get(cdp.Call(b, chromedp.FromContext(b).Browser, browser.SetPermission, browser.SetPermissionParams{
+		if _, err := cdp.Call(b, chromedp.FromContext(b).Browser, browser.SetPermission, browser.SetPermissionParams{
 			Permission: &browser.PermissionDescriptor{Name: name}, Setting: browser.PermissionSettingGranted,
-		}))(t)
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	b.click(button)
 	b.until("document.querySelector(`" + status + "`).textContent === 'Copied'")

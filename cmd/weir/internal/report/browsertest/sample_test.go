@@ -101,6 +101,10 @@ func hostilePage() *report.Page {
 func write(t *testing.T, p *report.Page) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "report.html")
-	must.Do(t, os.WriteFile(name, must.Get(report.Render(p))(t), 0o600))
+	text, err := report.Render(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must.Do(t, os.WriteFile(name, text, 0o600))
 	return "file://" + name
 }
