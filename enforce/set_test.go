@@ -43,37 +43,52 @@ func newSet(t *testing.T, src string) *Set {
 // plan that the values name.
 func TestSetMethods(t *testing.T) {
 	s, ctx, ann := newSet(t, source), context.Background(), map[string]string{"user": "ann", "tenant": "t"}
-	wants := func(allowed bool, remaining int64) func(weir.Outcome, error) weir.Outcome {
-		return func(o weir.Outcome, err error) weir.Outcome {
-			t.Helper()
-			if err != nil || o.Allowed != allowed || o.Remaining != remaining {
-				t.Errorf("%+v, %v; want allowed %v, %d left", o.Decision, err, allowed, remaining)
-			}
-			return o
-		}
-	}
-	wants(true, 1)(s.Peek(ctx, "api", ann, 1))
-	granted := wants(true, 0)(s.Check(ctx, "api", ann, 1)).At
-	wants(false, 0)(s.Check(ctx, "api", ann, 1))
+	pro := map[string]string{"user": "ann", "tenant": "t", "plan": "pro"}
+
+	o, err := s.Peek(ctx, "api", ann, 1)
+	wantOutcome(t, o, err, true, 1)
+	o, err = s.Check(ctx, "api", ann, 1)
+	wantOutcome(t, o, err, true, 0)
+	granted := o.At
+	o, err = s.Check(ctx, "api", ann, 1)
+	wantOutcome(t, o, err, false, 0)
 	if n, err := s.Refund(ctx, "api", ann, granted, 1); n != 1 || err != nil {
 		t.Errorf("refunded %d, %v; want 1", n, err)
 	}
+
 	until, err := s.Block(ctx, "api", ann, time.Hour)
-	if o := wants(false, 0)(s.Peek(ctx, "api", ann, 1)); err != nil || o.Blocked != until || o.Decision.Blocked > time.Hour {
-		t.Errorf("blocked until %v, %v; want %v", o.Blocked, err, until)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err = s.Peek(ctx, "api", ann, 1)
+	wantOutcome(t, o, err, false, 0)
+	if o.Blocked != until || o.Decision.Blocked > time.Hour {
+		t.Errorf("blocked until %v for %v, want %v", o.Blocked, o.Decision.Blocked, until)
 	}
 	if until, err := s.Block(ctx, "api", ann, 0); !until.IsZero() || err != nil {
 		t.Errorf("released: blocked until %v, %v", until, err)
 	}
-	wants(true, -2)(s.Record(ctx, "api", ann, 3))
+
+	o, err = s.Record(ctx, "api", ann, 3)
+	wantOutcome(t, o, err, true, -2)
 	if _, err := s.Reset(ctx, "api", ann); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // an idempotency key charges once
-		wants(true, 0)(s.Decide(ctx, "api", ann, weir.Request{N: 1, ID: "a"}))
+		o, err = s.Decide(ctx, "api", ann, weir.Request{N: 1, ID: "a"})
+		wantOutcome(t, o, err, true, 0)
 	}
-	if o := wants(true, 8)(s.Check(ctx, "api", map[string]string{"user": "ann", "tenant": "t", "plan": "pro"}, 1)); o.Plan != "pro" {
+	o, err = s.Check(ctx, "api", pro, 1)
+	wantOutcome(t, o, err, true, 8)
+	if o.Plan != "pro" {
 		t.Errorf("plan %q; want pro", o.Plan)
+	}
+}
+
+func wantOutcome(t *testing.T, o weir.Outcome, err error, allowed bool, remaining int64) {
+	t.Helper()
+	if err != nil || o.Allowed != allowed || o.Remaining != remaining {
+		t.Errorf("%+v, %v; want allowed %v, %d left", o.Decision, err, allowed, remaining)
 	}
 }
 

@@ -30,13 +30,3 @@ func Error(t testing.TB, err, want error, texts ...string) {
 		t.Errorf("got the error %v\nwant %v, with %q", err, want, texts)
 	}
 }
-
-// Err returns Error for the error of a call:
-//
-//	assert.Err(os.Open("missing"))(t, os.ErrNotExist, "missing")
-func Err[T any](_ T, err error) func(t testing.TB, want error, texts ...string) {
-	return func(t testing.TB, want error, texts ...string) {
-		t.Helper()
-		Error(t, err, want, texts...)
-	}
-}

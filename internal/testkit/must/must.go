@@ -7,17 +7,6 @@ import (
 	"time"
 )
 
-// Get returns the value of a call, or fails the test with its error:
-//
-//	text := must.Get(os.ReadFile("weir.yaml"))(t)
-func Get[T any](value T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		Do(t, err)
-		return value
-	}
-}
-
 // Do fails the test with the error of a call, if there is one.
 func Do(t testing.TB, err error) {
 	t.Helper()

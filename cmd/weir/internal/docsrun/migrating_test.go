@@ -61,7 +61,11 @@ const calling = "Calling Weir"
 // oldCode returns a file of testdata/migrating.
 func oldCode(t *testing.T, name string) string {
 	t.Helper()
-	return string(must.Get(os.ReadFile(filepath.Join("testdata", "migrating", name)))(t))
+	text, err := os.ReadFile(filepath.Join("testdata", "migrating", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // A score is a row of the table at the top of the page.
@@ -131,7 +135,10 @@ func attackLimiter(t *testing.T, limiter *weir.Limiter) score {
 	start := time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
 	return attack(func(key string, at []int64) []int64 {
 		return passing(at, func(at int64) bool {
-			d := must.Get(limiter.At(start.Add(time.Duration(at)*time.Microsecond)).Allow(t.Context(), weir.K(key)))(t)
+			d, err := limiter.At(start.Add(time.Duration(at)*time.Microsecond)).Allow(t.Context(), weir.K(key))
+			if err != nil {
+				t.Fatal(err)
+			}
 			return d.Allowed
 		})
 	})
@@ -149,14 +156,25 @@ func compare(t *testing.T, name string, got score) {
 // filePolicy returns a policy of the section's file.
 func filePolicy(t *testing.T, section, name string) weir.Policy {
 	t.Helper()
-	file := must.Get(policy.Parse(section, []byte(onlyBlock(t, section, "yaml"))))(t)
-	return must.Get(file.Definition(name).Policy())(t)
+	file, err := policy.Parse(section, []byte(onlyBlock(t, section, "yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := file.Definition(name).Policy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // newLimiter returns a limiter of the policy in memory.
 func newLimiter(t *testing.T, p weir.Policy) *weir.Limiter {
 	t.Helper()
-	return must.Get(weir.New(p))(t)
+	limiter, err := weir.New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
 }
 
 // TestMigratingNode runs the limiters of Node in virtual time, and the code that replaces
@@ -218,7 +236,9 @@ func (n *node) testRedbackCount(t *testing.T) {
 	limit.Cells = 120
 	limiter := newLimiter(t, weir.Policy{Name: "failed-logins", Limits: []weir.Limit{limit}})
 	start := time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
-	must.Get(limiter.At(start).Record(t.Context(), weir.K("ann"), 3))(t)
+	if _, err := limiter.At(start).Record(t.Context(), weir.K("ann"), 3); err != nil {
+		t.Fatal(err)
+	}
 	counted, err := limiter.At(start).Count(t.Context(), weir.K("ann"), "limit", 20*time.Second)
 	if err != nil || counted != 3 {
 		t.Errorf("Weir counts %d of 3, %v", counted, err)
@@ -241,11 +261,18 @@ func (n *node) testEnvoy(t *testing.T) {
 	command = strings.NewReplacer("weir serve", "exec "+n.weir+" serve --listen 127.0.0.1:0 --store-budget 30s", "/srv/ratelimit/config", dir,
 		"127.0.0.1:8081", "unix:"+dir+"/rls.sock", "127.0.0.1:6379", n.redis).Replace(command)
 	program.Serve(t, exec.Command("bash", "-euo", "pipefail", "-c", command))
-	conn := must.Get(grpc.NewClient("unix:"+dir+"/rls.sock", grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+	conn, err := grpc.NewClient("unix:"+dir+"/rls.sock", grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer conn.Close()
 	r := &pb.RateLimitRequest{Domain: "web", Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "user", Value: "ann"}}}}}
 	twentyPass(t, pb.RateLimitResponse_OK, pb.RateLimitResponse_OVER_LIMIT, func(int) pb.RateLimitResponse_Code {
-		return must.Get(pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), r))(t).OverallCode
+		rateLimitResponse, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rateLimitResponse.OverallCode
 	})
 }
 
@@ -304,13 +331,20 @@ func newNode(t *testing.T) *node {
 // copyClient copies a file, or a directory of files.
 func copyClient(t *testing.T, from, to string) {
 	t.Helper()
-	info := must.Get(os.Stat(from))(t)
+	info, err := os.Stat(from)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if info.IsDir() {
 		must.Do(t, os.CopyFS(to, os.DirFS(from)))
 		return
 	}
 	must.Do(t, os.MkdirAll(filepath.Dir(to), 0o777))
-	must.Do(t, os.WriteFile(to, must.Get(os.ReadFile(from))(t), 0o666))
+	text, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must.Do(t, os.WriteFile(to, text, 0o666))
 }
 
 // serve runs weir with a policy file until the test ends, and returns the address for Redis clients.
@@ -340,13 +374,20 @@ func (n *node) runNew(t *testing.T, address, module string, calls []call) []json
 // and returns their results.
 func (n *node) run(t *testing.T, module, weir string, calls []call, mode string) (results []json.RawMessage) {
 	t.Helper()
-	dir := must.Get(os.MkdirTemp(n.dir, "module"))(t)
+	dir, err := os.MkdirTemp(n.dir, "module")
+	if err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(dir, "limiter.mjs")
 	write(t, path, module)
 	write(t, filepath.Join(dir, "weir.mjs"), weir)
 	cmd := exec.Command("node", "--no-warnings", "calls.mjs", path, mode)
 	cmd.Dir = n.dir
-	cmd.Stdin = bytes.NewReader(must.Get(json.Marshal(calls))(t))
+	text, err := json.Marshal(calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin = bytes.NewReader(text)
 	out := output(t, cmd)
 	if err := json.Unmarshal([]byte(out), &results); err != nil || len(results) != len(calls) {
 		t.Fatalf("%d results of %d calls, %v\n%s\n%s", len(results), len(calls), err, module, out)
@@ -367,7 +408,11 @@ func TestMigratingScripts(t *testing.T) {
 				if i == 0 && at >= minute && at%minute == 0 {
 					client.Del(t.Context(), key) // the server's own expiry takes a real minute
 				}
-				return must.Get(script.Run(t.Context(), client, []string{key}, 20, minute/1000, at/1000).Int())(t) == 1
+				n, err := script.Run(t.Context(), client, []string{key}, 20, minute/1000, at/1000).Int()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n == 1
 			})
 		}))
 	}
@@ -383,7 +428,11 @@ func TestMigratingScripts(t *testing.T) {
 	compare(t, "hierarchical Lua script", attack(func(category string, at []int64) []int64 {
 		return passing(at, func(at int64) bool {
 			keys := []string{"all" + category, category}
-			return must.Get(script.Run(t.Context(), client, keys, 100, 20, 60, start+at/second, at%second).Int())(t) == 1
+			n, err := script.Run(t.Context(), client, keys, 100, 20, 60, start+at/second, at%second).Int()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n == 1
 		})
 	}))
 }

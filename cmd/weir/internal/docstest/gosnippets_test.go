@@ -28,7 +28,7 @@ var imports = []string{
 	"google.golang.org/grpc", "github.com/redis/rueidis", module,
 	module + "/enforce", module + "/engine", module + "/fallback", module + "/weirdisk", module + "/weirgrpc", module + "/weirhttp",
 	module + "/weirredis", module + "/weirredis/goredisconn", module + "/weirredis/rueidisconn", module + "/weirtest",
-	module + "/internal/testkit/assert", module + "/internal/testkit/jsontest", module + "/internal/testkit/must",
+	module + "/internal/testkit/assert", module + "/internal/testkit/jsontest",
 	module + "/cmd/weir/internal/logs/accesslog", module + "/cmd/weir/internal/logs/replay", module + "/cmd/weir/internal/logs/suggest",
 }
 

@@ -28,9 +28,9 @@ func TestFullProxyDoesNotOpen(t *testing.T) {
 			t.Parallel()
 			p := proxies[1]
 			p.edit = func(t *testing.T, text string) string {
-				text = replaced("timeout = 10000,", fmt.Sprintf("timeout = %d000,", c.seconds))(t, text)
-				text = replaced("    lua-load ", fmt.Sprintf("    maxconn %d\n    lua-load ", c.global))(t, text)
-				return replaced("    maxconn 10000\n", fmt.Sprintf("    maxconn %d\n", c.web))(t, text)
+				text = replaceOnce(t, text, "timeout = 10000,", fmt.Sprintf("timeout = %d000,", c.seconds))
+				text = replaceOnce(t, text, "    lua-load ", fmt.Sprintf("    maxconn %d\n    lua-load ", c.global))
+				return replaceOnce(t, text, "    maxconn 10000\n", fmt.Sprintf("    maxconn %d\n", c.web))
 			}
 			s := newStand(t, p, func(o *Options) { o.Allow, o.Timeout = true, fmt.Sprintf("%ds", c.seconds) })
 			passed := s.together(6)

@@ -36,11 +36,17 @@ func (p proxy) find(t *testing.T) string {
 var proxies = []proxy{
 	{name: "nginx", start: startNginx},
 	{name: "haproxy", start: func(s *stand) { s.run("haproxy", "-db", "-f", filepath.Join(s.dir, "haproxy.cfg")) }},
-	{name: "caddy", start: func(s *stand) {
-		snippet := must.Get(os.ReadFile(filepath.Join(s.dir, "Caddyfile")))(s.t)
-		s.write("Caddyfile", "{\n\tadmin off\n"+s.proxy.global+"}\n"+string(snippet))
-		s.run("caddy", "run", "--adapter", "caddyfile", "--config", filepath.Join(s.dir, "Caddyfile"))
-	}},
+	{name: "caddy", start: startCaddy},
+}
+
+func startCaddy(s *stand) {
+	path := filepath.Join(s.dir, "Caddyfile")
+	snippet, err := os.ReadFile(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.write("Caddyfile", "{\n\tadmin off\n"+s.proxy.global+"}\n"+string(snippet))
+	s.run("caddy", "run", "--adapter", "caddyfile", "--config", path)
 }
 
 func startNginx(s *stand) {
@@ -277,18 +283,22 @@ func TestSecretOverSocket(t *testing.T) {
 	})
 }
 
-// replaced replaces text that occurs exactly once in a snippet, as docs/proxies.md
-// instructs users.
+// replaced returns an edit that replaces text of a snippet, as docs/proxies.md instructs users.
 func replaced(old, new string) func(*testing.T, string) string {
 	return func(t *testing.T, text string) string {
-		if !strings.Contains(text, old) {
-			return text // of the other files
-		}
-		if strings.Count(text, old) != 1 {
-			t.Fatalf("the snippet holds %q more than once", old)
-		}
-		return strings.Replace(text, old, new, 1)
+		t.Helper()
+		return replaceOnce(t, text, old, new)
 	}
+}
+
+// replaceOnce replaces text that occurs exactly once in a file of a snippet, or belongs to another
+// of its files.
+func replaceOnce(t *testing.T, text, old, new string) string {
+	t.Helper()
+	if strings.Count(text, old) > 1 {
+		t.Fatalf("the snippet holds %q more than once", old)
+	}
+	return strings.Replace(text, old, new, 1)
 }
 
 // Behind another proxy the address that the proxy added counts, and not one that the

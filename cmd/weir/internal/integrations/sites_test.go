@@ -72,10 +72,10 @@ var sites = map[string]struct {
 	visits []visit
 }{
 	"nginx/files": {0, func(t *testing.T, text string) string {
-		text = replaced("        proxy_pass http://app;\n", `
+		text = replaceOnce(t, text, "        proxy_pass http://app;\n", `
         try_files $uri $uri/ @app;
-`)(t, text)
-		return replaced("    location / {\n", `
+`)
+		return replaceOnce(t, text, "    location / {\n", `
     add_header Strict-Transport-Security "max-age=63072000" always;
     recursive_error_pages on;
     rewrite ^/old/(.*)$ /$1 last;
@@ -115,7 +115,7 @@ var sites = map[string]struct {
         proxy_pass http://app;
     }
     location / {
-`)(t, text)
+`)
 	}, []visit{
 		{"GET", "/page.html", nil, 200, "a page", "text/html", 1},
 		{"GET", "/", nil, 200, "the index", "text/html", 1},              // index
@@ -151,8 +151,8 @@ var sites = map[string]struct {
     location / {
 `), preflightsAndOthers},
 	"haproxy": {1, func(t *testing.T, text string) string {
-		text = replaced("    maxconn 10000\n", "    maxconn 10000\n    http-request redirect location /page.html if { path /above }\n")(t, text)
-		return replaced("    default_backend app\n", `
+		text = replaceOnce(t, text, "    maxconn 10000\n", "    maxconn 10000\n    http-request redirect location /page.html if { path /above }\n")
+		return replaceOnce(t, text, "    default_backend app\n", `
     http-after-response set-header Strict-Transport-Security max-age=63072000
     http-request redirect location /page.html if { path /moved }
     http-request deny if { path_beg /private/ }
@@ -165,7 +165,7 @@ userlist people
     user ann insecure-password pass
 backend static
     http-request return status 200 content-type text/plain string static
-`)(t, text)
+`)
 	}, append([]visit{
 		{"GET", "/old/page", nil, 200, "app: GET", "", 1},
 		{"GET", "/moved", nil, 302, "", "", 1},
@@ -188,7 +188,7 @@ backend static
 	try_files {path} {path}/ /index.html
 	file_server
 }`)
-		return replaced("	@preflight {", "	header Strict-Transport-Security max-age=63072000\n\n	@preflight {")(t, text)
+		return replaceOnce(t, text, "	@preflight {", "	header Strict-Transport-Security max-age=63072000\n\n	@preflight {")
 	}, []visit{
 		{"GET", "/page.html", nil, 200, "a page", "text/html", 1},
 		{"GET", "/", nil, 200, "the index", "text/html", 1},
@@ -201,7 +201,7 @@ backend static
 	}},
 	"caddy/files behind": {2, func(t *testing.T, text string) string {
 		files := free(t)
-		text = replaced("	@preflight {", "	header Strict-Transport-Security max-age=63072000\n\n	@preflight {")(t, text)
+		text = replaceOnce(t, text, "	@preflight {", "	header Strict-Transport-Security max-age=63072000\n\n	@preflight {")
 		text = regexp.MustCompile(`reverse_proxy .* # the application`).ReplaceAllString(text, "reverse_proxy "+files)
 		return text + fmt.Sprintf("http://:%s {\n\tbind 127.0.0.1\n\troot * html\n\tfile_server\n}\n", port(files))
 	}, []visit{

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // queue is a listener of connections that the test makes.
@@ -190,7 +188,9 @@ func TestAllowanceOfStrangers(t *testing.T) {
 			t.Helper()
 			client := v.clients[len(v.clients)-1]
 			go client.Write(make([]byte, n))
-			must.Get(io.ReadFull(c, make([]byte, n)))(t)
+			if _, err := io.ReadFull(c, make([]byte, n)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		c := v.connect("192.0.2.1")
 		read(c, 60)

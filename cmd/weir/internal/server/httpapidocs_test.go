@@ -39,7 +39,10 @@ var (
 // The policies are those of the first block of YAML. The page breaks the lines of JSON as it likes,
 // and writes … for text that it leaves out.
 func TestHTTPAPIPage(t *testing.T) {
-	page := must.Get(os.ReadFile(httpAPIPage))(t)
+	page, err := os.ReadFile(httpAPIPage)
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, rest, _ := strings.Cut(string(page), "```yaml\n")
 	policies, _, _ := strings.Cut(rest, "```\n")
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +87,10 @@ func TestHTTPAPIPage(t *testing.T) {
 
 func pageServer(t *testing.T, policies string, change ...func(*Config)) *Server {
 	t.Helper()
-	f := must.Get(policy.Parse("weir.yaml", []byte(policies)))(t)
+	f, err := policy.Parse("weir.yaml", []byte(policies))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s, _ := newServer(t, nil, append(change, func(c *Config) { c.Policies, c.Inline = f, true })...)
 	s.api.Reread = func() error { return s.Reload(f, nil) }
 	return s
@@ -184,7 +190,10 @@ type openAPIDocument struct {
 func openDocument(t *testing.T, s *Server) *openAPIDocument {
 	t.Helper()
 	text := []byte(ask(s, "GET", "/openapi.json", "").body)
-	v := must.Get(validator.UnmarshalJSON(bytes.NewReader(text)))(t)
+	v, err := validator.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
 	d := &openAPIDocument{t: t, compiler: validator.NewCompiler(), called: map[string]bool{}}
 	must.Do(t, d.compiler.AddResource("openapi.json", v))
 	var document struct {

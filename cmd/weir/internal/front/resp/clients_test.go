@@ -32,7 +32,11 @@ func run(t *testing.T, dir, name string, args ...string) string {
 
 func portOf(t *testing.T, address string) string {
 	t.Helper()
-	return fmt.Sprint(must.Get(netip.ParseAddrPort(address))(t).Port())
+	addrPort, err := netip.ParseAddrPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(addrPort.Port())
 }
 
 func TestRedisCLISendsCommands(t *testing.T) {
@@ -107,7 +111,11 @@ node-redis-3 "ERR"
 func TestIoredisExample(t *testing.T) {
 	t.Parallel()
 	address := listening(t, newTestServer(t))
-	block := string(must.Get(os.ReadFile("../../../../../examples/ioredis/check.mjs"))(t))
+	text, err := os.ReadFile("../../../../../examples/ioredis/check.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := string(text)
 	for _, change := range [][2]string{
 		{"7073", "process.env.PORT"},
 		{"commandTimeout: 250", "commandTimeout: 20_000"}, // a busy machine is slow
