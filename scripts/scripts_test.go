@@ -371,28 +371,23 @@ echo 'echo Valkey server v=8.1.9 sha=0' >"$tree/usr/bin/valkey-server"
 	}
 }
 
-// TestNightlyTargetsAreListed: each job of the nightly workflow runs targets of the Makefile,
-// and docs/testing.md lists them with a time.
-func TestNightlyTargetsAreListed(t *testing.T) {
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join("..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+// TestNightlyTargetsExist: each job of the nightly workflow runs a target of the Makefile.
+func TestNightlyTargetsExist(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
 	}
-	makefile, page := read("Makefile"), read("docs/testing.md")
-	jobs := regexp.MustCompile(`command: make (?:tools )?([a-z-]+)`).FindAllStringSubmatch(read(".github/workflows/nightly.yml"), -1)
+	workflow, err := os.ReadFile("../.github/workflows/nightly.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := regexp.MustCompile(`command: make (?:tools )?([a-z-]+)`).FindAllStringSubmatch(string(workflow), -1)
 	for _, job := range jobs {
-		if !strings.Contains(makefile, "\n"+job[1]+": ") {
+		if !strings.Contains(string(makefile), "\n"+job[1]+": ") {
 			t.Errorf("the Makefile has no target %s", job[1])
 		}
-		if !regexp.MustCompile("(?m)^\\| `make " + job[1] + "( [A-Z]+=\\w+)?` \\| .* \\| [\\d.]+ (min|h) \\|$").MatchString(page) {
-			t.Errorf("docs/testing.md does not list make %s with its time", job[1])
-		}
 	}
-	const tiers = 3
-	if listed := strings.Count(page, "\n| `make ") - tiers; len(jobs) < 10 || listed != len(jobs) {
-		t.Errorf("docs/testing.md lists %d nightly targets, and the workflow runs %d", listed, len(jobs))
+	if len(jobs) == 0 {
+		t.Error("the nightly workflow runs no target")
 	}
 }
