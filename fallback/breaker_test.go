@@ -14,7 +14,6 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -243,7 +242,7 @@ func TestOnStoreStatePanics(t *testing.T) {
 			}
 		}))
 		s.Break(weirtest.Down())
-		assert.Equal(t, must.Panic(func() { s.fail(1) }), "listener", "the panic that the caller caught")
+		assert.Equal(t, assert.Recovered(func() { s.fail(1) }), "listener", "the panic that the caller caught")
 		s.want(down)
 		s.Restore()
 		time.Sleep(time.Second)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -126,7 +127,7 @@ func TestHoldsEndWithAPanic(t *testing.T) {
 		if _, err := l.Reset(context.Background(), weir.K("acme")); err != nil {
 			t.Fatal(err)
 		}
-		if p := must.Panic(call); p != "a fault" {
+		if p := assert.Recovered(call); p != "a fault" {
 			t.Errorf("%s: recovered %v", name, p)
 		}
 		if got := used(t, l); got[0] != 1 || got[1] != 0 {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -264,7 +264,7 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 		`weirgrpc: Stream: policy "calls" has no dimension "method"; it counts by ["tenant"]`:                func() { Stream(l, By{"tenant": Metadata("tenant"), "method": Method}) },
 		`weirgrpc: Stream: the function for "tenant" is nil`:                                                 func() { Stream(l, By{"tenant": nil}) },
 	} {
-		if got := must.Panic(f); got != want {
+		if got := assert.Recovered(f); got != want {
 			t.Errorf("panic %v, want %q", got, want)
 		}
 	}

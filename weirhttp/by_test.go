@@ -14,7 +14,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keyby"
-	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -114,7 +114,7 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 		`weirhttp: Middleware: the function for "ip" is nil`:                                                           func() { Middleware(l, By{"ip": nil}) },
 		"weirhttp: IPv6Prefix takes 32 to 128 bits":                                                                    func() { ClientIP(IPv6Prefix(16)) },
 	} {
-		if got := must.Panic(f); got != want {
+		if got := assert.Recovered(f); got != want {
 			t.Errorf("panic %v, want %q", got, want)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/clientaddr"
-	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 )
 
 // The proxies trusted in these tests.
@@ -317,7 +317,7 @@ func TestWideProxiesNeedAWord(t *testing.T) {
 		"2000::/15":  "weirhttp: TrustedProxies: 2000::/15 is wider than /16, so 1 of 32768 addresses could name any client; name your proxies, or add WideProxies() if this is meant",
 	} {
 		wide := TrustedProxies(netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix(text))
-		if got := must.Panic(func() { ClientIP(wide) }); got != want {
+		if got := assert.Recovered(func() { ClientIP(wide) }); got != want {
 			t.Errorf("panic %v, want %q", got, want)
 		}
 		r := &http.Request{RemoteAddr: proxy, Header: http.Header{"X-Forwarded-For": {"203.0.113.9"}}}
@@ -325,7 +325,7 @@ func TestWideProxiesNeedAWord(t *testing.T) {
 			t.Errorf("%s with the word: %q, %v", text, got, err)
 		}
 	}
-	if got := must.Panic(func() { ClientIP(TrustedProxies(netip.Prefix{})) }); got != "weirhttp: TrustedProxies: invalid Prefix is not a valid range; name your proxies, or add WideProxies() if this is meant" {
+	if got := assert.Recovered(func() { ClientIP(TrustedProxies(netip.Prefix{})) }); got != "weirhttp: TrustedProxies: invalid Prefix is not a valid range; name your proxies, or add WideProxies() if this is meant" {
 		t.Errorf("the zero Prefix: panic %v", got)
 	}
 }

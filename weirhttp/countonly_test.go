@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -56,7 +57,7 @@ func TestCountOnlyGivesUnitsBack(t *testing.T) {
 				during = used(t, l)[0]
 				c.handle(w, r)
 			}))
-			if p := must.Panic(func() { get(h) }); (p != nil) != strings.Contains(name, "panic") {
+			if p := assert.Recovered(func() { get(h) }); (p != nil) != strings.Contains(name, "panic") {
 				t.Errorf("%s: panic %v", name, p)
 			}
 			want := int64(0)
@@ -397,7 +398,7 @@ func withOptional(under http.ResponseWriter, bits int) http.ResponseWriter {
 func TestCountOnlyThatPanics(t *testing.T) {
 	l := newLimiter(t, renders)
 	h := Middleware(l, nil, CountOnly(func(int) bool { panic("a fault") }))(new(served))
-	if p := must.Panic(func() { get(h) }); p != "a fault" {
+	if p := assert.Recovered(func() { get(h) }); p != "a fault" {
 		t.Errorf("panic %v, want that of the function", p)
 	}
 	if got := used(t, l); got[0] != 0 || got[1] != 1 {

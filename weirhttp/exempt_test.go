@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 )
 
 // TestExemptBehindAProxy: the client's address counts as it does in the key. An address that a
@@ -88,7 +88,7 @@ func TestExemptReportsFaults(t *testing.T) {
 			Exempt(ClientIP(), netip.MustParsePrefix("2001:db8::5/128"))
 		},
 	} {
-		if got := must.Panic(f); got != want {
+		if got := assert.Recovered(f); got != want {
 			t.Errorf("panic %v, want %q", got, want)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 )
 
 // renders allows 3 at once for at most 30s, and 100 an hour.
@@ -87,7 +87,7 @@ func TestMiddlewareHoldPanics(t *testing.T) {
 		}
 		panic("a fault")
 	}))
-	if p := must.Panic(func() { get(h) }); p != "a fault" {
+	if p := assert.Recovered(func() { get(h) }); p != "a fault" {
 		t.Errorf("recovered %v", p)
 	}
 	if got := used(t, l); got[0] != 0 || got[1] != 1 {

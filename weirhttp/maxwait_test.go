@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 )
 
 // TestMaxWaitDelaysRequests: a request within MaxWait is served at its instant, in one call, and a
@@ -116,11 +116,13 @@ func TestMaxWaitMistakesPanic(t *testing.T) {
 			Middleware(newLimiter(t, held), nil, MaxWait(1))
 		},
 	} {
-		if got := must.Panic(f); got != want {
+		if got := assert.Recovered(f); got != want {
 			t.Errorf("panic %v, want %q", got, want)
 		}
 	}
-	must.Panic(func() { MaxWait(weir.MaxWindow + 1) })
+	if assert.Recovered(func() { MaxWait(weir.MaxWindow + 1) }) == nil {
+		t.Error("MaxWait takes more than the largest window")
+	}
 	Middleware(newLimiter(t, held), nil, MaxWait(0)) // no wait
 	changed := &replaced{newLimiter(t, perSecond(1))}
 	h := Middleware(changed, nil, MaxWait(1))(http.NotFoundHandler())

@@ -21,6 +21,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -693,7 +694,7 @@ func TestTransportMistakesPanic(t *testing.T) {
 		`weirhttp: NewTransport: policy "provider" has the mode CountDenied, so each try of a waiting request would be charged; use AllOrNothing`: func() { NewTransport(nil, newLimiter(t, counts), nil) },
 		"weirhttp: Retry takes 0 or more": func() { Retry(-1) },
 	} {
-		if got := must.Panic(f); got != want {
+		if got := assert.Recovered(f); got != want {
 			t.Errorf("panic %v, want %q", got, want)
 		}
 	}
@@ -1106,7 +1107,7 @@ func (d *reloaded) Compiled() *engine.Compiled {
 
 // TestTransportDuringAReload that removes the policy while the transport is made.
 func TestTransportDuringAReload(t *testing.T) {
-	if p := must.Panic(func() { NewTransport(nil, &reloaded{newLimiter(t, perSecond(1)), 2}, nil) }); p != nil {
+	if p := assert.Recovered(func() { NewTransport(nil, &reloaded{newLimiter(t, perSecond(1)), 2}, nil) }); p != nil {
 		t.Errorf("panic %v", p)
 	}
 }

@@ -30,3 +30,10 @@ func Error(t testing.TB, err, want error, texts ...string) {
 		t.Errorf("got the error %v\nwant %v, with %q", err, want, texts)
 	}
 }
+
+// Recovered returns the value with which a call panics, nil if it returns.
+func Recovered(call func()) (value any) {
+	defer func() { value = recover() }()
+	call()
+	return nil
+}

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 )
 
 func TestRead(t *testing.T) {
@@ -62,7 +62,7 @@ func TestRecoverReturnsTheMistake(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if must.Panic(func() { try(func() { panic("another panic") }) }) == nil {
+	if assert.Recovered(func() { try(func() { panic("another panic") }) }) == nil {
 		t.Error("another panic was recovered")
 	}
 }

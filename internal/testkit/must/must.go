@@ -27,10 +27,3 @@ func Await(t testing.TB, condition string, holds func() bool) {
 		}
 	}
 }
-
-// Panic returns the value with which a call panics, nil if it returns.
-func Panic(call func()) (value any) {
-	defer func() { value = recover() }()
-	call()
-	return nil
-}
