@@ -13,7 +13,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
-	kit "github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -213,7 +212,7 @@ func TestObserverThatPanics(t *testing.T) {
 	} {
 		limiter := on(e, "p", 1)
 		for range 2 {
-			got := kit.Panic(func() { limiter.Allow(ctx, weir.K("ann")) })
+			got := assert.Recovered(func() { limiter.Allow(ctx, weir.K("ann")) })
 			assert.Equal(t, got, any(want), "the panic of %s", want)
 		}
 	}

@@ -29,10 +29,18 @@ func TestLayoutIsReadable(t *testing.T) {
 		must.Do(t, os.WriteFile(file, []byte(commandsOf(t, s)), 0o644))
 		s.Must(t, "FLUSHALL")
 	}
-	for line := range strings.Lines(string(must.Get(os.ReadFile(file))(t))) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
 		var command []string
 		for _, word := range strings.Fields(line) {
-			command = append(command, must.Get(strconv.Unquote(word))(t))
+			word, err := strconv.Unquote(word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			command = append(command, word)
 		}
 		s.Must(t, command...)
 	}
