@@ -148,9 +148,9 @@ func writeFormat(t *testing.T, dir string) {
 		if _, err := denied.At(at.Add(time.Minute)).AllowOnce(ctx, weir.K("ann"), 3, fmt.Sprint("denied", round)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := rates.At(at.Add(-time.Minute)).AllowN(ctx, k, 1); err != nil {
+		if _, err := rates.At(at.Add(-time.Minute)).AllowN(ctx, k, 1); err != nil { // the clock was corrected
 			t.Fatal(err)
-		} // the clock was corrected
+		}
 		if _, err := rates.Reset(ctx, weir.K("bob", "/x"), rates.Compiled().LimitNames()...); err != nil {
 			t.Fatal(err)
 		}

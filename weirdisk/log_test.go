@@ -38,9 +38,9 @@ func TestFailedSyncStays(t *testing.T) {
 	}
 	l.startSegment(f, &header{number: 2, identity: strings.Repeat("A", idSize)})
 	l.end.End = 200
-	if _, err := l.sync(); err != nil {
+	if _, err := l.sync(); err != nil { // in the next segment
 		t.Fatal(err)
-	} // in the next segment
+	}
 }
 
 // syncs is a file whose syncs have these results.

@@ -133,9 +133,9 @@ func TestNeverHasNoRetryInfo(t *testing.T) {
 			t.Errorf("a RetryInfo of %v", r)
 		}
 	}
-	if _, err := once(as("acme"), conn, "two"); err != nil {
+	if _, err := once(as("acme"), conn, "two"); err != nil { // 3 of 3
 		t.Fatal(err)
-	} // 3 of 3
+	}
 }
 
 // TestStreamsAreCharged: a stream is charged when it begins, and its messages are not.

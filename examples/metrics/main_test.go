@@ -41,42 +41,28 @@ func decideAlike(t *testing.T, observe observer) {
 		t.Fatal(err)
 	}
 
+	succeed := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	first, err := push.AllowOnce(ctx, key, 1, "id") // allowed
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := push.AllowOnce(ctx, key, 1, "id"); err != nil {
-		t.Fatal(err)
-	} // replayed
-	if _, err := push.Allow(ctx, key); err != nil {
-		t.Fatal(err)
-	} // allowed
+	succeed(push.AllowOnce(ctx, key, 1, "id")) // replayed
+	succeed(push.Allow(ctx, key))              // allowed
 	for range 3 {
-		if _, err := push.Allow(ctx, key); err != nil {
-			t.Fatal(err)
-		} // denied by minute
+		succeed(push.Allow(ctx, key)) // denied by minute
 	}
-	if _, err := push.AllowN(ctx, key, 2); err != nil {
-		t.Fatal(err)
-	} // denied by day, for longer
-	if _, err := push.Peek(ctx, key, 1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := push.Count(ctx, key, "minute", time.Second); err != nil {
-		t.Fatal(err)
-	} // a peek, too
-	if _, err := push.Record(ctx, key, 1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := push.Refund(ctx, key, first.At, 1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := push.Reset(ctx, key); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := batch.AllowN(ctx, key, 9); err != nil {
-		t.Fatal(err)
-	} // granted in part
+	succeed(push.AllowN(ctx, key, 2)) // denied by day, for longer
+	succeed(push.Peek(ctx, key, 1))
+	succeed(push.Count(ctx, key, "minute", time.Second)) // a peek, too
+	succeed(push.Record(ctx, key, 1))
+	succeed(push.Refund(ctx, key, first.At, 1))
+	succeed(push.Reset(ctx, key))
+	succeed(batch.AllowN(ctx, key, 9)) // granted in part
 
 	store.Break(weirtest.Down())
 	_, err = push.Allow(ctx, key)
@@ -106,28 +92,26 @@ func TestOutcomesOfReservationsAndBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, key := t.Context(), weir.K(someUser)
+	succeed := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	answer, _, err := tokens.Reserve(ctx, key, weir.Request{N: 5}) // allowed
 	must.Do(t, err)
-	if _, err := answer.Add(ctx, 6); err != nil {
-		t.Fatal(err)
-	} // denied
-	if _, err := answer.Add(ctx, 2); err != nil {
-		t.Fatal(err)
-	} // allowed
+	succeed(answer.Add(ctx, 6))       // denied
+	succeed(answer.Add(ctx, 2))       // allowed
 	must.Do(t, answer.Extend(ctx))    // recorded
 	must.Do(t, answer.Commit(ctx, 6)) // refunded
 	must.Do(t, answer.Commit(ctx, 6)) // replayed
 	assert.Error(t, answer.Done(ctx), weir.ErrSettled)
 	answer, _, err = tokens.Reserve(ctx, key, weir.Request{N: 1}) // allowed
 	must.Do(t, err)
-	must.Do(t, answer.Done(ctx)) // recorded
-	if _, err := tokens.Block(ctx, key, time.Minute); err != nil {
-		t.Fatal(err)
-	} // blocked
+	must.Do(t, answer.Done(ctx))                 // recorded
+	succeed(tokens.Block(ctx, key, time.Minute)) // blocked
 	probe := weir.Call{Limiter: tokens, Key: key, Op: engine.Probe, Request: weir.Request{N: 1}}
-	if _, err := probe.Do(ctx); err != nil {
-		t.Fatal(err)
-	} // denied
+	succeed(probe.Do(ctx)) // denied
 	want := "allowed denied allowed recorded refunded replayed error allowed recorded blocked denied"
 	assert.Equal(t, strings.Join(got, " "), want, "outcomes")
 }

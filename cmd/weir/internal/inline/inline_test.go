@@ -153,9 +153,9 @@ func TestNumberOfPoliciesHasABound(t *testing.T) {
 	later := start.Add(idle - time.Second)
 	_, err := p.rule("late", limits, later)
 	wantError(t, "one too many", err, want)
-	if _, err := p.rule("p7", limits, later); err != nil {
+	if _, err := p.rule("p7", limits, later); err != nil { // those that are there go on
 		t.Fatal(err)
-	} // those that are there go on
+	}
 	if _, err := p.rule("late", limits, start.Add(idle)); err != nil {
 		t.Fatal(err)
 	}
