@@ -98,7 +98,8 @@ func bytesOf(t *testing.T, size string) int64 {
 	t.Helper()
 	digits := strings.TrimRight(size, "KMGiB")
 	n, err := strconv.ParseInt(digits, 10, 64)
-	shift, ok := map[string]int{"K": 10, "M": 20, "G": 30}[strings.TrimSuffix(size[len(digits):], "iB")]
+	shifts := map[string]int{"K": 10, "M": 20, "G": 30}
+	shift, ok := shifts[strings.TrimSuffix(size[len(digits):], "iB")]
 	if err != nil || !ok {
 		t.Fatalf("%q is not a size: %v", size, err)
 	}

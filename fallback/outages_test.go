@@ -72,7 +72,17 @@ type outage struct {
 func newOutage(t *testing.T, words []string) *outage {
 	t.Helper()
 	p, key, opts := ten, weir.K("42"), []fallback.Option(nil)
-	mode := map[string]engine.Outage{"deny": fallback.Deny, "allow": fallback.Allow, "share": fallback.Share, "unknown": 7}[words[1]]
+	var mode engine.Outage
+	switch words[1] {
+	case "deny":
+		mode = fallback.Deny
+	case "allow":
+		mode = fallback.Allow
+	case "share":
+		mode = fallback.Share
+	case "unknown":
+		mode = 7
+	}
 	for _, w := range words[2:] {
 		name, value, _ := strings.Cut(w, "=")
 		n, _ := strconv.Atoi(value)
@@ -143,7 +153,10 @@ func (o *outage) call(t *testing.T, words []string) string {
 		return fmt.Sprint(granted(t, o.Limiter, 20))
 	case "fail":
 		o.fail(int(n))
-		return map[bool]string{false: "up", true: "down"}[o.fallback.Status().Cause != nil]
+		if o.fallback.Status().Cause != nil {
+			return "down"
+		}
+		return "up"
 	case "count":
 		units, err := o.Count(ctx, o.key, o.Compiled().Limits[0].Name, time.Hour)
 		if err != nil {

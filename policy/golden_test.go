@@ -162,7 +162,11 @@ func describeVariations(b *strings.Builder, p *Definition) {
 		fmt.Fprintf(b, "  keys=%s\n", p.formsText())
 	}
 	if p.Shadow || p.Reported || p.PlanBy != "" {
-		fmt.Fprintf(b, "  shadow=%v count=%v plan-by=%q\n", p.Shadow, map[bool]string{false: "attempts", true: "reported"}[p.Reported], p.PlanBy)
+		count := "attempts"
+		if p.Reported {
+			count = "reported"
+		}
+		fmt.Fprintf(b, "  shadow=%v count=%v plan-by=%q\n", p.Shadow, count, p.PlanBy)
 	}
 	numbers := func(changes []Change) {
 		v := p.With(changes)

@@ -214,7 +214,10 @@ func (t *tape) under(to files) files {
 
 // openEngine opens a directory in a mode, on files.
 func openEngine(dir, mode string, f files, opts ...Option) (*Engine, error) {
-	sync := map[string]Option{"always": SyncAlways(), "100ms": SyncEvery(100 * time.Millisecond)}[mode]
+	sync := SyncAlways()
+	if mode == "100ms" {
+		sync = SyncEvery(100 * time.Millisecond)
+	}
 	return Open(dir, append([]Option{sync, withFiles(f)}, opts...)...)
 }
 

@@ -1080,7 +1080,11 @@ func TestTransportWakesOnlyItsKey(t *testing.T) {
 			if got := store.calls.Load() - before; (got == 3) == shared {
 				t.Errorf("shared %t: %d calls after the end of a", shared, got)
 			}
-			if got, want := p.sent(start)[2:], map[bool]int{false: 1, true: 2}[shared]; len(got) != want || got[0] != time.Millisecond {
+			want := 1
+			if shared {
+				want = 2
+			}
+			if got := p.sent(start)[2:]; len(got) != want || got[0] != time.Millisecond {
 				t.Errorf("shared %t: sent after %v, want %d after 1ms", shared, got, want)
 			}
 			b.Body.Close()

@@ -90,7 +90,11 @@ func TestAppointmentsAreFound(t *testing.T) {
 		e.Do(ctx, calls)
 		got := ""
 		for i := range calls {
-			got += map[bool]string{true: "y", false: "n"}[calls[i].Result.Allowed]
+			if calls[i].Result.Allowed {
+				got += "y"
+			} else {
+				got += "n"
+			}
 			assert.Equal(t, fmt.Sprint(calls[i].Err), "<nil>", "call %d", i)
 		}
 		assert.Equal(t, got, want.allowed, "whether the calls are granted, in their order")

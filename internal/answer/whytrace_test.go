@@ -76,8 +76,12 @@ func decided(t *testing.T, rule *enforce.Rule, words []string) answer.Answer {
 	}
 	r := enforce.Request{N: n, At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(at), States: make([]weir.LimitState, len(rule.Limits))}
 	if len(words) > 2 {
-		r.Op = map[string]engine.Op{"peek": engine.Peek, "record": engine.Record}[words[1]]
-		if words[1] == "wait" {
+		switch words[1] {
+		case "peek":
+			r.Op = engine.Peek
+		case "record":
+			r.Op = engine.Record
+		case "wait":
 			r.MaxWait = weir.Never
 		}
 	}
