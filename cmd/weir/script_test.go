@@ -104,7 +104,10 @@ func signalServer(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage, after serve: signal TERM|INT FILE")
 	}
 	http.DefaultClient.CloseIdleConnections() // or weir waits a second for this client
-	sig := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT}[args[0]]
+	sig := syscall.SIGTERM
+	if args[0] == "INT" {
+		sig = syscall.SIGINT
+	}
 	ts.Check(b.Process.Signal(sig))
 	for ended := false; !ended; { // until the end, as impatient operators do
 		select {

@@ -264,8 +264,9 @@ func TestOutOfMemoryRecordsNothing(t *testing.T) {
 		if c := g.attempt(ctx, "b", 1); c.granted != 1 {
 			t.Errorf("with memory again: got %d granted and %v, want 1", c.granted, c.err)
 		}
+		used := map[string]int64{"tight": 2, "user": 1, "all": 2}
 		for _, s := range g.states(t, "b") {
-			if want := map[string]int64{"tight": 2, "user": 1, "all": 2}[s.Name]; s.Used != want {
+			if want := used[s.Name]; s.Used != want {
 				t.Errorf("limit %s holds %d units, want %d", s.Name, s.Used, want)
 			}
 		}

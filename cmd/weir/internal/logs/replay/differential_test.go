@@ -99,6 +99,19 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
+// opsOfTraces are the words of a trace for operations.
+var opsOfTraces = map[string]engine.Op{
+	"check":  engine.Attempt,
+	"peek":   engine.Peek,
+	"record": engine.Record,
+	"refund": engine.Refund,
+	"reset":  engine.Reset,
+	"count":  engine.Count,
+	"settle": engine.Settle,
+	"extend": engine.Extend,
+	"block":  engine.Block,
+}
+
 // reference reads a line with encoding/json, as the package comment defines it. Tests
 // compare the hand-written parser with it.
 func reference(b []byte) (line Line, err error) {
@@ -130,8 +143,7 @@ func reference(b []byte) (line Line, err error) {
 		case "limit":
 			line.Limit = jsontest.Text(m.Value)
 		case "op":
-			op, ok := map[string]engine.Op{"check": engine.Attempt, "peek": engine.Peek, "record": engine.Record, "refund": engine.Refund,
-				"reset": engine.Reset, "count": engine.Count, "settle": engine.Settle, "extend": engine.Extend, "block": engine.Block}[jsontest.Text(m.Value)]
+			op, ok := opsOfTraces[jsontest.Text(m.Value)]
 			jsontest.Require(ok, "op")
 			line.Op = op
 		case "key":

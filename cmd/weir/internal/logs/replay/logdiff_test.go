@@ -291,8 +291,9 @@ func compareSummary(t *testing.T, name string, got *LogSummary, f *policy.File, 
 			}
 			var values []string
 			var key []byte
+			logged := map[string]string{"ip": q.client, "path": q.path, "agent": q.agent}
 			for _, d := range limiter.Compiled().Dimensions {
-				values = append(values, map[string]string{"ip": q.client, "path": q.path, "agent": q.agent}[d])
+				values = append(values, logged[d])
 				key = keyenc.Append(key, values[len(values)-1])
 			}
 			if slices.Contains(values, "") {
