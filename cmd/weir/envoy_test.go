@@ -10,12 +10,11 @@ import (
 
 // TestEnvoyHeaders: --envoy-headers chooses where the fields stand.
 func TestEnvoyHeaders(t *testing.T) {
-	fields := &envoy.DefaultHeaders
 	for headers, want := range map[string]envoy.Options{
 		"none":     {},
-		"response": {Response: fields},
-		"request":  {Request: fields},
-		"both":     {Response: fields, Request: fields},
+		"response": {Response: true},
+		"request":  {Request: true},
+		"both":     {Response: true, Request: true},
 	} {
 		o := serveOptions{envoyHeaders: headers}
 		must.Do(t, o.configureEnvoy())

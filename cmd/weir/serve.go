@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
@@ -221,12 +220,8 @@ func (o *serveOptions) configure(
 // configureEnvoy sets the header fields and the rules of Envoy's rate limit service.
 func (o *serveOptions) configureEnvoy() (err error) {
 	c := &o.config
-	if o.envoyHeaders == "response" || o.envoyHeaders == "both" {
-		c.EnvoyOptions.Response = &envoy.DefaultHeaders
-	}
-	if o.envoyHeaders == "request" || o.envoyHeaders == "both" {
-		c.EnvoyOptions.Request = &envoy.DefaultHeaders
-	}
+	c.EnvoyOptions.Response = o.envoyHeaders == "response" || o.envoyHeaders == "both"
+	c.EnvoyOptions.Request = o.envoyHeaders == "request" || o.envoyHeaders == "both"
 	if o.envoyConfig != "" {
 		c.Envoy, err = envoyconf.Load(o.envoyConfig, o.envoyOptions)
 	}

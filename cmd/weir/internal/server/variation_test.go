@@ -8,14 +8,13 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 )
 
 // TestWarningsOfOtherProtocols: warnings of Redis clients and of Envoy's rate limit
 // service are counted. Envoy's answer has the header field.
 func TestWarningsOfOtherProtocols(t *testing.T) {
 	s, _ := newServer(t, nil, withGRPC(t), func(c *Config) {
-		c.Policies, c.EnvoyOptions.Response = parsed(t, "  search: {limit: 5 per minute per ip, warn: 80%}\n"), &envoy.DefaultHeaders
+		c.Policies, c.EnvoyOptions.Response = parsed(t, "  search: {limit: 5 per minute per ip, warn: 80%}\n"), true
 	})
 	play(t, s, "WEIR.CHECK search ip=192.0.2.7 4 => *9 :1 …")
 	for i := range 5 {

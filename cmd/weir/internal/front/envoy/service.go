@@ -122,8 +122,8 @@ type Options struct {
 	Outage engine.Outage // answer of rules during an outage; default: that of Engine
 
 	Windows  Windows
-	Response *Headers // fields that the proxy adds to the client's response; nil = none
-	Request  *Headers // fields that the proxy adds to the forwarded request; nil = none
+	Response bool // the proxy adds header fields with the limit to the client's response
+	Request  bool // the proxy adds header fields with the limit to the forwarded request
 
 	// MaxConnectionAge is the age, within a tenth, at which a connection gets a GOAWAY, so
 	// that its client connects again; 0 = no bound. Calls in flight are still answered.

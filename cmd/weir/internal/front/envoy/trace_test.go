@@ -123,7 +123,8 @@ func (tr *trace) use(words []string) {
 			o.Windows = Fixed
 		}
 		if slices.Contains(words, "headers") {
-			o.Response, o.Request = &DefaultHeaders, &Headers{"x-limit", "x-remaining", "x-reset"}
+			o.Response = true
+			o.Request = true
 		}
 	})
 	tr.load(words...)

@@ -63,8 +63,12 @@ func (s *Service) write(c *call) *pb.RateLimitResponse {
 		}
 		a.Statuses[i] = st
 	}
-	a.ResponseHeadersToAdd = c.fields(s.options.Response)
-	a.RequestHeadersToAdd = c.fields(s.options.Request)
+	if s.options.Response {
+		a.ResponseHeadersToAdd = c.fields()
+	}
+	if s.options.Request {
+		a.RequestHeadersToAdd = c.fields()
+	}
 	if c.degraded {
 		a.DynamicMetadata = &structpb.Struct{Fields: map[string]*structpb.Value{
 			"degraded": structpb.NewBoolValue(true),
@@ -101,31 +105,25 @@ func (it *item) untilReset() time.Duration {
 	return envoyconf.Length(it.shown.GetUnit()) * time.Duration(units)
 }
 
-// Headers are the names of header fields.
-type Headers struct{ Limit, Remaining, Reset string }
+// The names of header fields. The first three are those of the reference.
+const (
+	limitHeader     = "RateLimit-Limit"
+	remainingHeader = "RateLimit-Remaining"
+	resetHeader     = "RateLimit-Reset"
+	warningHeader   = "Weir-Warning" // the limits with a warning on this request
+)
 
-// DefaultHeaders are the names in the reference.
-var DefaultHeaders = Headers{
-	Limit:     "RateLimit-Limit",
-	Remaining: "RateLimit-Remaining",
-	Reset:     "RateLimit-Reset",
-}
-
-// warningHeader names the limits with a warning on this request.
-const warningHeader = "Weir-Warning"
-
-// fields returns the header fields with the names of h for the item nearest to its limit.
-// It returns none if h is nil or no item has a limit. Seconds are rounded up, so that a
-// client that waits is not too early.
-func (c *call) fields(h *Headers) []*core.HeaderValue {
+// fields returns the header fields of the item nearest to its limit, none if no item has a limit.
+// Seconds are rounded up, so that a client that waits is not too early.
+func (c *call) fields() []*core.HeaderValue {
 	it := c.nearest()
-	if h == nil || it == nil {
+	if it == nil {
 		return nil
 	}
 	all := []*core.HeaderValue{
-		{Key: h.Limit, Value: strconv.FormatUint(uint64(it.shown.RequestsPerUnit), 10)},
-		{Key: h.Remaining, Value: strconv.FormatUint(uint64(it.limitRemaining()), 10)},
-		{Key: h.Reset, Value: strconv.FormatInt(answer.Seconds(it.untilReset()), 10)},
+		{Key: limitHeader, Value: strconv.FormatUint(uint64(it.shown.RequestsPerUnit), 10)},
+		{Key: remainingHeader, Value: strconv.FormatUint(uint64(it.limitRemaining()), 10)},
+		{Key: resetHeader, Value: strconv.FormatInt(answer.Seconds(it.untilReset()), 10)},
 	}
 	if c.warnings != nil {
 		all = append(all, &core.HeaderValue{
