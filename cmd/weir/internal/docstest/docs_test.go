@@ -18,11 +18,14 @@ import (
 // root is the directory of the checkout, seen from here.
 const root = "../../../.."
 
-// pages are all files of Markdown, relative to root.
+// pages are the paths of all pages, relative to root.
 func pages(t *testing.T) []string {
 	t.Helper()
-	return files(t, func(path string) bool { return strings.HasSuffix(path, ".md") })
+	return files(t, isPage)
 }
+
+// isPage reports whether a file is a page: Markdown, or llms.txt, which is written as Markdown.
+func isPage(path string) bool { return strings.HasSuffix(path, ".md") || path == "llms.txt" }
 
 // files returns the paths of the files that match, relative to root and with slashes. It skips
 // data of tests, hidden directories but .github, installed modules of npm, and built programs.
@@ -106,7 +109,7 @@ var (
 // file that is no page. A test of the server compares the page of metrics with its metrics.
 func TestNamesExist(t *testing.T) {
 	words, mentions := map[string]bool{}, map[string][]string{}
-	for _, file := range files(t, func(p string) bool { return !strings.HasSuffix(p, ".md") || p == "docs/metrics.md" }) {
+	for _, file := range files(t, func(p string) bool { return !isPage(p) || p == "docs/metrics.md" }) {
 		text := read(t, file)
 		for _, w := range word.FindAllString(docLink.ReplaceAllString(text, ""), -1) {
 			words[w] = true
