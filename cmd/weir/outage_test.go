@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
@@ -101,6 +102,21 @@ func TestFullRedisIsNotDown(t *testing.T) {
 	f.await(t, "full", map[string]string{"denies": undecided, "allows": undecided, "shares": undecided}, 1)
 	store.Must(t, "CONFIG", "SET", "maxmemory", "0")
 	f.await(t, "over", healthyAnswers, 1)
+}
+
+// TestUnreadableKeysAreNotNamed: no line of the log has the key whose data the store cannot read.
+func TestUnreadableKeysAreNotNamed(t *testing.T) {
+	store := redistest.Start(t)
+	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "redis://"+store.Addr)
+	f.await(t, "before", healthyAnswers, 1)
+	store.Must(t, "SET", "weir3:{denies}limit:k=13:secret.person", "of another program")
+	for _, front := range frontNames {
+		assert.Equal(t, f.attemptFor(front, "denies", "secret.person"), undecided, "%s", front)
+	}
+	log := f.awaitOutput(t, "the store cannot read the data of a key")
+	if strings.Contains(log, "secret.person") {
+		t.Errorf("the log has the key:\n%s", log)
+	}
 }
 
 // In each outage every front answers by the policy's mode, and probes report the outage.

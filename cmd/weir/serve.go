@@ -21,6 +21,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/otlp"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 	"github.com/weirlimit/weir/cmd/weir/internal/server"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/filewatch"
 	"github.com/weirlimit/weir/policy"
@@ -240,12 +241,20 @@ func (o *serveOptions) loadPolicies(stderr io.Writer) (file *policy.File, text [
 // openLog returns the log, and the writer of the messages at the start and the end:
 // stderr itself, or the log if its format is JSON.
 func (o *serveOptions) openLog(stderr io.Writer) (log *slog.Logger, messages io.Writer) {
-	options := &slog.HandlerOptions{Level: o.logLevel}
+	options := &slog.HandlerOptions{Level: o.logLevel, ReplaceAttr: leaveOutKeys}
 	if o.logFormat == "json" {
 		log = slog.New(slog.NewJSONHandler(stderr, options))
 		return log, logWriter{log}
 	}
 	return slog.New(slog.NewTextHandler(stderr, options)), stderr
+}
+
+// leaveOutKeys replaces an error that may name a key by its text for a log.
+func leaveOutKeys(_ []string, a slog.Attr) slog.Attr {
+	if err, ok := a.Value.Any().(error); ok {
+		a.Value = slog.StringValue(answer.Logged(err))
+	}
+	return a
 }
 
 // logWriter logs the messages that are written to it, one in each call of Write.
