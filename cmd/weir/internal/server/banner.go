@@ -61,7 +61,7 @@ func (s *Server) Banner(w io.Writer) error {
 			}
 			fmt.Fprintf(t, "    %s\t%s\n", name, sentence)
 		}
-		if also := furthermore(e.Definition); also != "" {
+		if also := otherParts(e.Definition); also != "" {
 			fmt.Fprintf(t, "    \t(%s)\n", also)
 		}
 	}
@@ -79,8 +79,8 @@ func (s *Server) Banner(w io.Writer) error {
 	return err
 }
 
-// furthermore returns the parts of a policy besides its limits, or "".
-func furthermore(p *policy.Definition) string {
+// otherParts returns the parts of a policy besides its limits, or "".
+func otherParts(p *policy.Definition) string {
 	var all []string
 	if p.Shadow {
 		all = append(all, "shadow: not enforced")

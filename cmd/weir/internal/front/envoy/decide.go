@@ -141,13 +141,13 @@ func (c *call) decideEach(items []*item, op engine.Op) {
 	if len(items) == 0 || c.err != nil { // most requests have items of one kind
 		return
 	}
-	asked := c.ask(items, op, false)
+	asked := c.newRequests(items, op, false)
 	if len(asked) == 1 { // a batch of one costs more
 		asked[0].Outcome, asked[0].Err = asked[0].Rule.Decide(background, &asked[0].Request)
 	} else {
 		enforce.DecideAll(background, asked)
 	}
-	c.take(items, asked)
+	c.takeResults(items, asked)
 }
 
 // reserveTime is the longest life of a reservation of reserveEach: longer than a request takes.
@@ -160,7 +160,7 @@ func (c *call) reserveEach(items []*item) {
 	if c.err != nil {
 		return
 	}
-	asked := c.ask(items, engine.Attempt, false)
+	asked := c.newRequests(items, engine.Attempt, false)
 	for i, it := range items {
 		if it.n == 0 || it.rule.Reported {
 			continue
@@ -172,16 +172,16 @@ func (c *call) reserveEach(items []*item) {
 		asked[i].TTL = min(reserveTime, rules.LongestWindow)
 	}
 	enforce.DecideAll(background, asked)
-	c.take(items, asked)
+	c.takeResults(items, asked)
 }
 
 // decideTogether decides items as one attempt (R7), and reports whether it was granted.
 func (c *call) decideTogether(items []*item) (bool, error) {
-	asked := c.ask(items, engine.Attempt, true)
+	asked := c.newRequests(items, engine.Attempt, true)
 	if err := enforce.DecideTogether(background, asked); err != nil {
 		return false, err
 	}
-	c.take(items, asked)
+	c.takeResults(items, asked)
 	for i, it := range items {
 		if o := &asked[i].Outcome; !o.Allowed {
 			it.over = o.Limit != ""
@@ -204,9 +204,9 @@ func ownWait(a *enforce.Item) (wait time.Duration) {
 	return wait
 }
 
-// ask returns the requests of items. A decision about one limit needs no states: so a cached
-// denial can answer it (R8).
-func (c *call) ask(items []*item, op engine.Op, together bool) []enforce.Item {
+// newRequests returns the requests of items. A decision about one limit needs no states: so a
+// cached denial can answer it (R8).
+func (c *call) newRequests(items []*item, op engine.Op, together bool) []enforce.Item {
 	asked := c.asked[:0]
 	for _, it := range items {
 		r := enforce.Request{Target: it.target, Op: op, N: it.n, Via: step}
@@ -219,23 +219,23 @@ func (c *call) ask(items []*item, op engine.Op, together bool) []enforce.Item {
 	return asked
 }
 
-// take sets the results of items, and the first error.
-func (c *call) take(items []*item, asked []enforce.Item) {
+// takeResults sets the results of items, and the first error.
+func (c *call) takeResults(items []*item, asked []enforce.Item) {
 	for i, it := range items {
 		a := &asked[i]
 		it.charged = false
 		if c.err = cmp.Or(c.err, a.Err); a.Err != nil {
 			continue
 		}
-		it.take(c, a)
+		it.takeResult(c, a)
 		c.degraded = c.degraded || a.Outcome.Degraded
 		c.warnings = append(c.warnings, a.Outcome.Applied.Warnings...)
 	}
 }
 
-// take sets the result of the item. It shows the limit that denied the item, otherwise the
+// takeResult sets the result of the item. It shows the limit that denied the item, otherwise the
 // limit with the least remaining.
-func (it *item) take(c *call, a *enforce.Item) {
+func (it *item) takeResult(c *call, a *enforce.Item) {
 	d := &a.Outcome.Decision
 	it.result = result{
 		over:      !d.Allowed,

@@ -136,11 +136,11 @@ func (s *Service) resolveItem(c *call, it *item, d *common.RateLimitDescriptor) 
 	if err := checkOverride(d.Limit); err != nil {
 		return err
 	}
-	return s.match(c, it, d)
+	return s.findLimit(c, it, d)
 }
 
-// match sets the limit or policy of a descriptor by the entries in c.entries.
-func (s *Service) match(c *call, it *item, d *common.RateLimitDescriptor) (err error) {
+// findLimit sets the limit or policy of a descriptor by the entries in c.entries.
+func (s *Service) findLimit(c *call, it *item, d *common.RateLimitDescriptor) (err error) {
 	domain := c.domain
 	switch {
 	case domain == nil:

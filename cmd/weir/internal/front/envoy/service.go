@@ -93,7 +93,7 @@ func (s *Service) answer(ctx context.Context, r *pb.RateLimitRequest) (*pb.RateL
 		}
 		return nil, s.toStatus(err)
 	}
-	return s.write(c), nil
+	return s.writeAnswer(c), nil
 }
 
 // trace reports a decided call as one span.

@@ -22,15 +22,15 @@ type Hits struct {
 	Near            atomic.Int64 // granted hits in the last fifth of the limit
 }
 
-// near returns the number of granted hits above four fifths of the limit, as the
+// nearHits returns the number of granted hits above four fifths of the limit, as the
 // reference counts them.
-func (it *item) near() int64 {
+func (it *item) nearHits() int64 {
 	limit := int64(it.limit.rule.Requests)
 	return max(min(limit-it.remaining-limit*4/5, it.n), 0)
 }
 
-// count counts the hits of every item of a decided call.
-func (c *call) count() {
+// countHits counts the hits of every item of a decided call.
+func (c *call) countHits() {
 	for i := range c.items {
 		it := &c.items[i]
 		if it.limit == nil {
@@ -51,7 +51,7 @@ func (c *call) count() {
 		case !c.over:
 			t.Granted.Add(it.n)
 			if it.kind != unlimited && !c.degraded { // a fallback may not know the remaining hits
-				t.Near.Add(it.near())
+				t.Near.Add(it.nearHits())
 			}
 		}
 	}

@@ -34,10 +34,10 @@ func newShownLimit(name string, requests uint32, unit envoyconf.Unit, multiplier
 	return l
 }
 
-// write counts a decided call and returns its answer: the code, the statuses, the header
+// writeAnswer counts a decided call and returns its answer: the code, the statuses, the header
 // fields, and in the metadata whether a fallback decided.
-func (s *Service) write(c *call) *pb.RateLimitResponse {
-	c.count()
+func (s *Service) writeAnswer(c *call) *pb.RateLimitResponse {
+	c.countHits()
 	a := &pb.RateLimitResponse{
 		OverallCode: pb.RateLimitResponse_OK,
 		Statuses:    make([]*pb.RateLimitResponse_DescriptorStatus, len(c.items)),

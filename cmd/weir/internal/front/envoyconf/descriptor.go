@@ -34,7 +34,7 @@ func (c *Config) add(name string, src []byte) (err error) {
 	c.Files++
 	m := f.words(root, "the file", rootWords)
 	f.open(root, m)
-	f.descriptors(&f.domain.root, m, &place{Rule: Rule{Path: f.domain.Name}})
+	f.readDescriptors(&f.domain.root, m, &place{Rule: Rule{Path: f.domain.Name}})
 	return nil
 }
 
@@ -154,20 +154,20 @@ type descriptor struct {
 	shadow, quota, shared bool
 }
 
-// descriptors reads the list of descriptors of a mapping into the node above them.
-func (f *file) descriptors(above *node, m members, p *place) {
+// readDescriptors reads the list of descriptors of a mapping into the node above them.
+func (f *file) readDescriptors(above *node, m members, p *place) {
 	for each := range f.sequence(m, "descriptors").Items() {
-		f.descriptor(above, each, p)
+		f.addDescriptor(above, each, p)
 	}
 }
 
-// descriptor reads one descriptor and those below it.
-func (f *file) descriptor(above *node, n *yamlnode.Node, p *place) {
+// addDescriptor reads one descriptor and those below it.
+func (f *file) addDescriptor(above *node, n *yamlnode.Node, p *place) {
 	m := f.words(n, "a descriptor", descriptorWords)
 	d := f.readDescriptor(n, m)
-	f.take(n, d.cost(p))
+	f.countBytes(n, d.cost(p))
 	here := p.below(d)
-	to := &node{shared: d.shared, rule: f.limit(m, d, here)}
+	to := &node{shared: d.shared, rule: f.readLimit(m, d, here)}
 	name := Entry{Name: d.key, Value: d.value}
 	if above.exact[name] != nil {
 		f.fail(n, "give each key and value once on a level",
@@ -188,7 +188,7 @@ func (f *file) descriptor(above *node, n *yamlnode.Node, p *place) {
 		to.rule.Index = len(f.domain.Rules)
 		f.domain.Rules = append(f.domain.Rules, to.rule)
 	}
-	f.descriptors(to, m, here)
+	f.readDescriptors(to, m, here)
 }
 
 // readDescriptor reads the words of a descriptor, except its limit.
@@ -215,8 +215,8 @@ func (f *file) readDescriptor(n *yamlnode.Node, m members) *descriptor {
 	return d
 }
 
-// limit reads the rate_limit of a descriptor at a place; nil if it has none.
-func (f *file) limit(m members, d *descriptor, p *place) *Rule {
+// readLimit reads the rate_limit of a descriptor at a place; nil if it has none.
+func (f *file) readLimit(m members, d *descriptor, p *place) *Rule {
 	n := m["rate_limit"]
 	if n == nil || n.Null() {
 		return nil
@@ -227,14 +227,14 @@ func (f *file) limit(m members, d *descriptor, p *place) *Rule {
 	r.Quota = d.quota
 	r.History = HistoryName("rule", p.Keys, p.shared)
 	r.Unlimited = f.flag(words, "unlimited")
-	f.period(r, n, words)
+	f.readPeriod(r, n, words)
 	r.Name = f.text(words, "name")
-	r.Replaces = f.replaces(words, r.Name)
+	r.Replaces = f.readReplaces(words, r.Name)
 	return r
 }
 
-// period reads the number of requests and the period.
-func (f *file) period(r *Rule, at *yamlnode.Node, words members) {
+// readPeriod reads the number of requests and the period.
+func (f *file) readPeriod(r *Rule, at *yamlnode.Node, words members) {
 	word := f.text(words, "unit")
 	at = cmp.Or(words["unit"], at)
 	r.Unit = parseUnit(word)
@@ -262,8 +262,8 @@ func (f *file) period(r *Rule, at *yamlnode.Node, words members) {
 	}
 }
 
-// replaces reads a list of names of other rules.
-func (f *file) replaces(words members, own string) (names []string) {
+// readReplaces reads a list of names of other rules.
+func (f *file) readReplaces(words members, own string) (names []string) {
 	for each := range f.sequence(words, "replaces").Items() {
 		name := f.text(f.words(each, "replaces", replaceWords), "name")
 		switch name {

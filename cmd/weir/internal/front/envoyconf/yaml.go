@@ -61,8 +61,8 @@ func (f *file) fail(n *yamlnode.Node, next, format string, args ...any) {
 	panic(f.errorAt(n.Offset, next, format, args...))
 }
 
-// take counts bytes of the configuration.
-func (f *file) take(n *yamlnode.Node, bytes int) {
+// countBytes counts bytes of the configuration.
+func (f *file) countBytes(n *yamlnode.Node, bytes int) {
 	if f.bytes += bytes; f.bytes > maxBytes {
 		f.fail(n, "shorten names, or remove aliases or rules",
 			"the names and values of the configuration take more than %d MiB once its aliases "+
@@ -74,14 +74,14 @@ func (f *file) take(n *yamlnode.Node, bytes int) {
 // merged by <<. name is for error messages. The value of a << is a mapping, or a list of
 // mappings, of which earlier ones take precedence. check checks each key that is added.
 func (f *file) addMembers(all members, n *yamlnode.Node, name string, check func(key *yamlnode.Node)) {
-	f.take(n, nodeBytes)
+	f.countBytes(n, nodeBytes)
 	if n.Kind != yamlnode.Map {
 		f.fail(n, "write key: value", "%s must be a mapping of keys to values, not %s", name,
 			kindOf(n))
 	}
 	var merged []*yamlnode.Node
 	for key, value := range n.Pairs() {
-		f.take(key, nodeBytes)
+		f.countBytes(key, nodeBytes)
 		switch t := key.Type(); {
 		case t == "merge key" && value.Kind == yamlnode.List:
 			merged = slices.AppendSeq(merged, value.Items())
@@ -109,7 +109,7 @@ func (f *file) sequence(m members, key string) *yamlnode.Node {
 	if n == nil {
 		return &yamlnode.Node{}
 	}
-	f.take(n, nodeBytes)
+	f.countBytes(n, nodeBytes)
 	if n.Kind != yamlnode.List && !n.Null() {
 		f.fail(n, "begin each with a dash", "%s must be a list, not %s", key, kindOf(n))
 	}
@@ -122,7 +122,7 @@ func (f *file) text(m members, key string) string {
 	if n == nil {
 		return ""
 	}
-	f.take(n, nodeBytes)
+	f.countBytes(n, nodeBytes)
 	if len(n.Text) > maxText {
 		f.fail(n, "shorten it", "%s has %d bytes, and at most %d are allowed", key, len(n.Text),
 			maxText)

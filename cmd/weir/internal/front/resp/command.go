@@ -35,8 +35,8 @@ type command struct {
 // decides reports whether the command is an attempt, a peek or a record.
 func (c *command) decides() bool { return c.change == nil && c.reply == nil }
 
-// run answers a command without reply.
-func (c *session) run(cmd *command, args []string) {
+// runCommand answers a command without reply.
+func (c *session) runCommand(cmd *command, args []string) {
 	s := c.server
 	a, err := s.readArguments(args, cmd, c.pairs[:0])
 	defer clear(a.pairs) // its strings point into the text of the session
@@ -53,11 +53,11 @@ func (c *session) run(cmd *command, args []string) {
 			return err
 		})
 	}
-	c.put(answered, err)
+	c.putAnswer(answered, err)
 }
 
-// put keeps an answer to be sent, or that of an error.
-func (c *session) put(answered []byte, err error) {
+// putAnswer keeps an answer to be sent, or that of an error.
+func (c *session) putAnswer(answered []byte, err error) {
 	if err != nil {
 		answered = c.server.fail(c.out, err)
 	}
@@ -358,14 +358,14 @@ func (a *arguments) readNumbers(numbers []string, dims int, cmd *command) (err e
 		if len(numbers) == 0 {
 			return calls.BadInput("%s is missing: %s; write %s", by.name, by.about, cmd.usage)
 		}
-		a.needed, err = number(numbers[0], by.name, by.most, by.bounds, cmd)
+		a.needed, err = parseNumber(numbers[0], by.name, by.most, by.bounds, cmd)
 		if err != nil {
 			return err
 		}
 		numbers = numbers[1:]
 	}
 	if len(numbers) == 1 {
-		a.N, err = number(numbers[0], "n", weir.MaxUnits, "", cmd)
+		a.N, err = parseNumber(numbers[0], "n", weir.MaxUnits, "", cmd)
 	}
 	return err
 }
@@ -409,10 +409,10 @@ func (a *arguments) readReservation(args []string, cmd *command) (err error) {
 	a.needed = cmd.syntax.settles
 	a.before = engine.Unknown
 	if len(args) > 1 {
-		a.needed, err = number(args[1], "the number of units", weir.MaxUnits, "", cmd)
+		a.needed, err = parseNumber(args[1], "the number of units", weir.MaxUnits, "", cmd)
 	}
 	if len(args) > 2 && err == nil {
-		a.before, err = number(args[2], "the units that were reserved before", weir.MaxUnits, "",
+		a.before, err = parseNumber(args[2], "the units that were reserved before", weir.MaxUnits, "",
 			cmd)
 	}
 	return err
@@ -501,14 +501,14 @@ func (a *arguments) setOption(name, value string, cmd *command) (err error) {
 				"leave ID out for an operation without one", weir.MaxIDBytes)
 		}
 	case "TTL":
-		a.ttl, err = number(value, "TTL, in milliseconds,", weir.MaxUnits, "", cmd)
+		a.ttl, err = parseNumber(value, "TTL, in milliseconds,", weir.MaxUnits, "", cmd)
 		if err == nil && a.ttl == 0 {
 			return calls.BadInput("TTL must be 1 or more; leave it out for the longest time")
 		}
 	case "WAIT":
 		a.waits = true
 		most := weir.MaxWindow.Milliseconds()
-		a.wait, err = number(value, "WAIT, in milliseconds,", most, "", cmd)
+		a.wait, err = parseNumber(value, "WAIT, in milliseconds,", most, "", cmd)
 	case "LIMITS":
 		a.lines = slices.Insert(a.lines, 0, value)
 	case "LIMIT":
@@ -525,9 +525,9 @@ func (a *arguments) setOption(name, value string, cmd *command) (err error) {
 	return err
 }
 
-// number parses a whole number of a command, 0 … most. bounds is the range in the error; "" =
-// 0 to most.
-func number(text, what string, most int64, bounds string, cmd *command) (int64, error) {
+// parseNumber parses a whole number of a command, 0 … most. bounds is the range in the error;
+// "" = 0 to most.
+func parseNumber(text, what string, most int64, bounds string, cmd *command) (int64, error) {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil && n <= uint64(most) {
 		return int64(n), nil
 	}

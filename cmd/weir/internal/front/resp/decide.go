@@ -158,7 +158,7 @@ func (c *session) flush() {
 	busy := s.config.Capacity.Do(func() error {
 		enforce.DecideAll(background, items)
 		for i := range batch {
-			c.put(s.appendOutcome(c.out, &batch[i], &items[i].Outcome, items[i].Err))
+			c.putAnswer(s.appendOutcome(c.out, &batch[i], &items[i].Outcome, items[i].Err))
 		}
 		return nil
 	})

@@ -43,7 +43,7 @@ func (c *session) answer(text string) (used int, err error) {
 		}
 		used += size
 		if len(args) > 0 {
-			c.command(args, used == len(text))
+			c.answerCommand(args, used == len(text))
 		}
 	}
 	c.flush()
@@ -51,9 +51,9 @@ func (c *session) answer(text string) (used int, err error) {
 	return used, err
 }
 
-// command answers one command, or adds it to the batch. The last one of a text needs no batch,
-// unless others wait in it.
-func (c *session) command(args []string, last bool) {
+// answerCommand answers one command, or adds it to the batch. The last one of a text needs no
+// batch, unless others wait in it.
+func (c *session) answerCommand(args []string, last bool) {
 	cmd := byName[strings.ToUpper(args[0])]
 	switch {
 	case c.locked() && (cmd == nil || !cmd.open):
@@ -65,7 +65,7 @@ func (c *session) command(args []string, last bool) {
 	case len(args)-1 < cmd.least || len(args)-1 > cmd.most:
 		c.reject("wrong number of arguments for '" + strings.ToLower(cmd.name) +
 			"' command; write " + cmd.usage)
-	case cmd.needs&^c.may() != 0:
+	case cmd.needs&^c.allRights() != 0:
 		c.unauthorized("NOPERM", cmd.name+" is for operators: "+
 			"send AUTH with their token, or use their listener over HTTP")
 	case cmd.reply != nil:
@@ -75,7 +75,7 @@ func (c *session) command(args []string, last bool) {
 		c.enqueue(cmd, args[1:])
 	default:
 		c.flush()
-		c.run(cmd, args[1:])
+		c.runCommand(cmd, args[1:])
 	}
 }
 
@@ -113,11 +113,11 @@ func (c *session) takeSlot() bool {
 	return false
 }
 
-// may returns the rights of the client.
-func (c *session) may() rights { return c.rights | c.server.anybody }
+// allRights returns the rights of the client.
+func (c *session) allRights() rights { return c.rights | c.server.anybody }
 
 // locked reports whether the client must still authenticate.
-func (c *session) locked() bool { return c.may()&mayDecide == 0 }
+func (c *session) locked() bool { return c.allRights()&mayDecide == 0 }
 
 // unauthorized answers a command without the necessary credential, after the batch.
 func (c *session) unauthorized(code, problem string) {

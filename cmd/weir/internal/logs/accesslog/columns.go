@@ -21,16 +21,16 @@ const (
 	errNoHeader = problem("no #Fields line stands before the line")
 )
 
-// add adds columns.
-func (r *row) add(columns ...[]byte) {
+// addColumns adds columns.
+func (r *row) addColumns(columns ...[]byte) {
 	for _, text := range columns {
 		r.values = append(r.values, value{text: text})
 	}
 }
 
-// spaced splits a line, or the rest of one, into columns with one space between them, and checks
-// them. A column may be quoted, and a time may stand in brackets.
-func (r *row) spaced(b []byte) error {
+// splitSpaced splits a line, or the rest of one, into columns with one space between them, and
+// checks them. A column may be quoted, and a time may stand in brackets.
+func (r *row) splitSpaced(b []byte) error {
 	for len(b) > 0 {
 		isTime := slices.Contains(r.schema.brackets, len(r.values))
 		end, isEscaped := -1, false
@@ -45,7 +45,7 @@ func (r *row) spaced(b []byte) error {
 			}
 		default:
 			word, rest, _ := bytes.Cut(b, []byte(" "))
-			r.add(word)
+			r.addColumns(word)
 			b = rest
 			continue
 		}
@@ -61,7 +61,7 @@ func (r *row) spaced(b []byte) error {
 			b = b[1:]
 		}
 	}
-	return r.check()
+	return r.checkColumns()
 }
 
 // quoteEnd returns the place of the quote that ends a string, or -1, and whether the string
@@ -89,10 +89,10 @@ func isStatus(b []byte) bool {
 	return len(b) == 3 && len(bytes.Trim(b, "0123456789")) == 0
 }
 
-// check returns an error for a line with too few or too many columns, without quotes around
+// checkColumns returns an error for a line with too few or too many columns, without quotes around
 // some of them, or without a status. An optional column without its quotes ends the line: it is
 // one of another kind.
-func (r *row) check() error {
+func (r *row) checkColumns() error {
 	s := r.schema
 	for _, i := range s.quoted {
 		if i < len(r.values) && !r.values[i].isQuoted {
@@ -110,9 +110,9 @@ func (r *row) check() error {
 	return nil
 }
 
-// clf splits a line into the columns of the common log format and those behind them. A user
+// splitCLF splits a line into the columns of the common log format and those behind them. A user
 // name may have spaces.
-func (r *row) clf(b []byte) error {
+func (r *row) splitCLF(b []byte) error {
 	b = b[clfStart(b):]
 	space := []byte(" ")
 	remote, rest, _ := bytes.Cut(b, space)
@@ -131,8 +131,8 @@ func (r *row) clf(b []byte) error {
 	case len(user) == 0 || !hasTime:
 		return errBracket
 	}
-	r.add(remote, ident, user)
-	return r.spaced(rest[len(user)+1:])
+	r.addColumns(remote, ident, user)
+	return r.splitSpaced(rest[len(user)+1:])
 }
 
 // clfStart returns the place of the client address in a line that begins with other words: a
@@ -171,9 +171,9 @@ func hasPort(b []byte) bool {
 	return b[len(b)-1] != ']' && len(withoutPort(b)) < len(b)
 }
 
-// traefik reads Traefik's common log format. Other formats may have as many columns.
-func (r *row) traefik(b []byte) error {
-	err := r.clf(b)
+// splitTraefik reads Traefik's common log format. Other formats may have as many columns.
+func (r *row) splitTraefik(b []byte) error {
+	err := r.splitCLF(b)
 	const count = 9
 	if err == nil && (r.values[count].isQuoted || !bytes.HasSuffix(b, []byte("ms"))) {
 		return errColumns
@@ -181,19 +181,19 @@ func (r *row) traefik(b []byte) error {
 	return err
 }
 
-// w3c splits a line of a W3C log: columns with one tab between them, or spaces if a header
+// splitW3C splits a line of a W3C log: columns with one tab between them, or spaces if a header
 // names them.
-func (r *row) w3c(b []byte) error {
+func (r *row) splitW3C(b []byte) error {
 	s := r.schema
 	hasTab := bytes.IndexByte(b, '\t') >= 0
 	switch {
 	case hasTab:
 		for text := range bytes.SplitSeq(b, []byte("\t")) {
-			r.add(text)
+			r.addColumns(text)
 		}
 	case s.isExact:
 		for text := range bytes.FieldsSeq(b) {
-			r.add(text)
+			r.addColumns(text)
 		}
 	}
 	n := len(r.values)
@@ -208,10 +208,10 @@ func (r *row) w3c(b []byte) error {
 	return nil
 }
 
-// haproxy splits a line of option httplog: the client, the time, columns with spaces between
+// splitHAProxy splits a line of option httplog: the client, the time, columns with spaces between
 // them, captured headers in braces, and the request. A prefix of syslog may stand before it, and
 // columns of option httpslog behind it.
-func (r *row) haproxy(b []byte) error {
+func (r *row) splitHAProxy(b []byte) error {
 	open := bytes.Index(b, []byte(" ["))
 	for open >= 0 && !isBracketTime(b[open+1:]) {
 		next := bytes.Index(b[open+2:], []byte(" ["))
@@ -234,7 +234,7 @@ func (r *row) haproxy(b []byte) error {
 	if close := bytes.LastIndexByte(request, '"'); close >= 0 {
 		request = request[:close]
 	}
-	r.add(client, b[open+2:end])
+	r.addColumns(client, b[open+2:end])
 	rest := bytes.TrimSpace(b[end+1 : quote])
 	var headers []byte
 	if brace := bytes.IndexByte(rest, '{'); brace >= 0 {
@@ -242,7 +242,7 @@ func (r *row) haproxy(b []byte) error {
 		rest = bytes.TrimSpace(rest[:brace])
 	}
 	for text := range bytes.FieldsSeq(rest) {
-		r.add(text)
+		r.addColumns(text)
 	}
 	const columns = 12 // before the request
 	if len(r.values) != columns {
@@ -251,9 +251,9 @@ func (r *row) haproxy(b []byte) error {
 	if !isStatus(r.values[r.schema.status].text) {
 		return errStatus
 	}
-	r.add(request)
+	r.addColumns(request)
 	for part := range bytes.SplitSeq(headers, []byte("} ")) {
-		r.add(bytes.Trim(part, "{}"))
+		r.addColumns(bytes.Trim(part, "{}"))
 	}
 	return nil
 }
@@ -279,8 +279,8 @@ func isBracketTime(b []byte) bool {
 	return true
 }
 
-// logfmt splits a line of NAME=VALUE, where a value may be quoted. Other words are skipped.
-func (r *row) logfmt(b []byte) error {
+// splitLogfmt splits a line of NAME=VALUE, where a value may be quoted. Other words are skipped.
+func (r *row) splitLogfmt(b []byte) error {
 	for len(b) > 0 {
 		end := bytes.IndexAny(b, "= ")
 		if end < 0 {

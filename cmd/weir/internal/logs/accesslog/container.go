@@ -7,12 +7,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// unwrapped returns a line without the envelope of a container runtime: the prefix of containerd
+// unwrap returns a line without the envelope of a container runtime: the prefix of containerd
 // and CRI-O, such as 2026-03-05T08:00:01.5Z stdout F, or the object of Docker's json-file. The
 // line is valid until the next call.
-func (p *parser) unwrapped(line []byte) []byte {
+func (p *parser) unwrap(line []byte) []byte {
 	if bytes.HasPrefix(line, []byte(dockerStart)) {
-		if inner, ok := p.docker(line); ok {
+		if inner, ok := p.unwrapDocker(line); ok {
 			return inner
 		}
 		return line
@@ -32,8 +32,8 @@ func (p *parser) unwrapped(line []byte) []byte {
 
 const dockerStart = `{"log":"`
 
-// docker returns the text in an object of Docker's json-file.
-func (p *parser) docker(line []byte) (inner []byte, ok bool) {
+// unwrapDocker returns the text in an object of Docker's json-file.
+func (p *parser) unwrapDocker(line []byte) (inner []byte, ok bool) {
 	text := line[len(dockerStart)-1:]
 	end, _ := quoteEnd(text)
 	if end < 0 || !bytes.Contains(text[end:], []byte(`,"stream":"`)) {

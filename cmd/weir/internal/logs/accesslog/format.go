@@ -67,9 +67,9 @@ func newParser(f Format, o Options) *parser {
 	return p
 }
 
-// comment reads a line of a W3C log that begins with #, and reports whether it is one. The
+// readComment reads a line of a W3C log that begins with #, and reports whether it is one. The
 // lines of a trace that are no attempts are comments too.
-func (p *parser) comment(line []byte) bool {
+func (p *parser) readComment(line []byte) bool {
 	if p.format == JSONL {
 		return isOtherCall(line)
 	}
@@ -84,7 +84,7 @@ func (p *parser) comment(line []byte) bool {
 
 // parse reads a line, which is not empty, into r.
 func (p *parser) parse(r *row, line []byte) error {
-	if line = p.unwrapped(line); len(line) == 0 {
+	if line = p.unwrap(line); len(line) == 0 {
 		return errColumns
 	}
 	if p.json != nil {

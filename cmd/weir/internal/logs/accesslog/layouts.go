@@ -93,7 +93,7 @@ var lines = map[Format][]*layout{
 		columns:   clfColumns,
 		least:     7,
 		most:      true,
-		split:     (*row).clf,
+		split:     (*row).splitCLF,
 		mayBeHost: true,
 	}},
 	// The tenth column is that of the main format in the configuration of nginx.
@@ -103,7 +103,7 @@ var lines = map[Format][]*layout{
 		request:   "request",
 		columns:   clfColumns + ` "referer" "user_agent" "x_forwarded_for"`,
 		least:     9,
-		split:     (*row).clf,
+		split:     (*row).splitCLF,
 		mayBeHost: true,
 	}},
 	Traefik: {{
@@ -113,7 +113,7 @@ var lines = map[Format][]*layout{
 		columns: clfColumns + " referer user_agent count router server duration",
 		least:   13,
 		most:    true,
-		split:   (*row).traefik,
+		split:   (*row).splitTraefik,
 	}},
 	Envoy: {
 		{
@@ -125,7 +125,7 @@ var lines = map[Format][]*layout{
 				`request_id authority upstream_host`,
 			least: 13,
 			most:  true,
-			split: (*row).spaced,
+			split: (*row).splitSpaced,
 		},
 		// The default of Istio, whose peer is the client if no proxy passed one on.
 		{
@@ -141,7 +141,7 @@ var lines = map[Format][]*layout{
 				`route_name`,
 			least: 18,
 			most:  true,
-			split: (*row).spaced,
+			split: (*row).splitSpaced,
 		},
 	},
 	HAProxy: {{
@@ -157,7 +157,7 @@ var lines = map[Format][]*layout{
 			`request_cookie response_cookie termination_state connections queues request ` +
 			`request_headers response_headers`,
 		least: 13,
-		split: (*row).haproxy,
+		split: (*row).splitHAProxy,
 	}},
 	Logfmt: {{
 		time:     objects[NginxJSON].time,
@@ -165,7 +165,7 @@ var lines = map[Format][]*layout{
 		target:   objects[NginxJSON].target,
 		request:  "request",
 		prefixes: []string{"http_", ""},
-		split:    (*row).logfmt,
+		split:    (*row).splitLogfmt,
 	}},
 	ELB: {{
 		time:    "time",
@@ -178,7 +178,7 @@ var lines = map[Format][]*layout{
 			`ssl_protocol`,
 		least: 12,
 		most:  true,
-		split: (*row).spaced,
+		split: (*row).splitSpaced,
 	}},
 	ALB: {{
 		time:    "time",
@@ -193,7 +193,7 @@ var lines = map[Format][]*layout{
 			`error_reason target:port_list target_status_code_list classification ` +
 			`classification_reason conn_trace_id`,
 		least: 17, // those of the first version
-		split: (*row).spaced,
+		split: (*row).splitSpaced,
 	}},
 	W3C: {}, // the columns are those of its header, and their meaning that of CloudFront
 	CloudFront: {{
@@ -219,7 +219,7 @@ var lines = map[Format][]*layout{
 		},
 		columns: cloudFrontColumns,
 		least:   12,
-		split:   (*row).w3c,
+		split:   (*row).splitW3C,
 	}},
 }
 

@@ -192,13 +192,13 @@ func (r *Reader) next() (*Entry, error) {
 func (r *Reader) earliest() (*source, error) {
 	for r.sources.Len() > 0 {
 		s := r.sources.first()
-		if err := s.fill(); err != nil {
+		if err := s.readAhead(); err != nil {
 			return nil, err
 		}
 		if s.waiting.Len() == 0 {
 			heap.Pop(&r.sources)
 			s.close()
-			if err := s.doubt(); err != nil {
+			if err := s.checkFormat(); err != nil {
 				return nil, err
 			}
 			continue
@@ -210,8 +210,8 @@ func (r *Reader) earliest() (*source, error) {
 	return nil, io.EOF
 }
 
-// entry returns an entry with a copy of the fields of the line read last.
-func (r *Reader) entry() (e *Entry) {
+// newEntry returns an entry with a copy of the fields of the line read last.
+func (r *Reader) newEntry() (e *Entry) {
 	if r.stats.Entries == 0 {
 		r.names = r.row.fieldNames()
 	}

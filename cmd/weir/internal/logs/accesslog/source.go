@@ -314,7 +314,7 @@ func (s *source) least(sample []byte) int64 {
 	r := new(row)
 	least := int64(math.MaxInt64)
 	for _, line := range firstLines(sample) {
-		if p.comment(line) && s.format != JSONL {
+		if p.readComment(line) && s.format != JSONL {
 			continue
 		}
 		if p.parse(r, line) == nil {
@@ -345,8 +345,8 @@ func (s *source) position() (at int64, closed int) {
 	return s.start, 1
 }
 
-// fill reads lines until no later line within the window can come before the first entry.
-func (s *source) fill() error {
+// readAhead reads lines until no later line within the window can come before the first entry.
+func (s *source) readAhead() error {
 	if s.lines == nil { // a file of which no line was read
 		if err := s.openLines(); err != nil {
 			return err
@@ -381,7 +381,7 @@ func (s *source) read() error {
 		s.ended = true
 		return nil
 	case err == nil:
-		err = s.take(bytes.TrimRight(line, " \t\r\n"))
+		err = s.takeLine(bytes.TrimRight(line, " \t\r\n"))
 	case err == ErrLong:
 	case s.isDamaged(err):
 		err = errTruncated
@@ -404,8 +404,8 @@ func (s *source) read() error {
 	return nil
 }
 
-// take adds the entry of a line to those that wait.
-func (s *source) take(line []byte) error {
+// takeLine adds the entry of a line to those that wait.
+func (s *source) takeLine(line []byte) error {
 	if len(line) > MaxLineBytes {
 		return ErrLong
 	}
@@ -417,7 +417,7 @@ func (s *source) take(line []byte) error {
 		}
 		return err
 	}
-	if len(line) == 0 || s.parser.comment(line) {
+	if len(line) == 0 || s.parser.readComment(line) {
 		return nil
 	}
 	if err := s.parser.parse(&s.row, line); err != nil {
@@ -426,7 +426,7 @@ func (s *source) take(line []byte) error {
 		}
 		return err
 	}
-	e := s.entry()
+	e := s.newEntry()
 	e.File = s.name
 	e.Line = s.line
 	s.stats.Entries++
@@ -466,9 +466,9 @@ func NextLine(lines *bufio.Reader) ([]byte, error) {
 	return nil, ErrLong
 }
 
-// doubt returns the error of a file of which less than half was read, and whose format was
+// checkFormat returns the error of a file of which less than half was read, and whose format was
 // detected: it probably has another one.
-func (s *source) doubt() error {
+func (s *source) checkFormat() error {
 	if s.options.Format != "" || s.format == JSONL || s.entries >= s.bad || s.entries == 0 {
 		return nil
 	}

@@ -280,7 +280,7 @@ func (p *parser) parse(b []byte, line *Line) error {
 	*line = Line{Key: line.Key[:0]}
 	p.line = line
 	const trailing = "more text behind the object; write one object per line"
-	if err := p.Read(b, "a line must be an object", trailing, p.field); err != nil {
+	if err := p.Read(b, "a line must be an object", trailing, p.readField); err != nil {
 		return err
 	}
 	if !line.has("n") {
@@ -301,8 +301,8 @@ func defaultUnits(op engine.Op) int64 {
 var errTooLong = lineError(fmt.Sprintf("the line is longer than %d bytes; "+
 	"write one object per line", MaxLineBytes))
 
-// field reads a field.
-func (p *parser) field(name []byte) (err error) {
+// readField reads a field.
+func (p *parser) readField(name []byte) (err error) {
 	i := slices.IndexFunc(lineFields[:], func(f lineField) bool { return f.name == string(name) })
 	if i < 0 {
 		return p.Fault(fmt.Sprintf("unknown field %q; a line has %s", shorten.Text(name),
@@ -313,7 +313,7 @@ func (p *parser) field(name []byte) (err error) {
 	case f.number != nil:
 		*f.number(p.line), err = p.Number(f.want)
 	case f.text != nil:
-		*f.text(p.line), err = p.text(f.want, p.last[i])
+		*f.text(p.line), err = p.readText(f.want, p.last[i])
 		p.last[i] = *f.text(p.line)
 	case f.name == "op":
 		var word []byte
@@ -325,7 +325,7 @@ func (p *parser) field(name []byte) (err error) {
 		}
 		p.line.Op = engine.Op(max(op, 0))
 	default:
-		err = p.Object(f.want, p.dimension)
+		err = p.Object(f.want, p.readDimension)
 	}
 	if err == nil {
 		p.line.given |= 1 << i
@@ -333,8 +333,8 @@ func (p *parser) field(name []byte) (err error) {
 	return err
 }
 
-// text reads a string that is probably equal to last.
-func (p *parser) text(want, last string) (string, error) {
+// readText reads a string that is probably equal to last.
+func (p *parser) readText(want, last string) (string, error) {
 	b, err := p.Text(want)
 	if string(b) == last {
 		return last, err
@@ -342,8 +342,8 @@ func (p *parser) text(want, last string) (string, error) {
 	return string(b), err
 }
 
-// dimension reads a dimension of the key.
-func (p *parser) dimension(name []byte) (err error) {
+// readDimension reads a dimension of the key.
+func (p *parser) readDimension(name []byte) (err error) {
 	n := len(p.line.Key)
 	if n == weir.MaxDimensions {
 		return p.Fault(fmt.Sprintf("a key has at most %d dimensions", weir.MaxDimensions))
@@ -353,7 +353,7 @@ func (p *parser) dimension(name []byte) (err error) {
 	if d.Name != string(name) {
 		d.Name = string(name)
 	}
-	d.Value, err = p.text("the value of a dimension must be a string", d.Value)
+	d.Value, err = p.readText("the value of a dimension must be a string", d.Value)
 	return err
 }
 

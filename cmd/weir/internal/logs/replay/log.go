@@ -157,7 +157,7 @@ func (r *LogRunner) Run(log *accesslog.Reader) (LogSummary, error) {
 		}
 		return nil
 	})
-	s := r.finish(log)
+	s := r.completeSummary(log)
 	if err == nil {
 		var dimensions []*dimension
 		for _, p := range r.policies {
@@ -185,7 +185,7 @@ func (r *LogRunner) decide(p *logPolicy, e *accesslog.Entry, n int64) (logOutcom
 			MaxLogKeys, MaxLogKeyBytes>>20)}
 	}
 	plan := 0
-	if b, ok := r.selector.value(p.plan, e, r.selector.one[:0]); ok {
+	if b, ok := r.selector.appendValue(p.plan, e, r.selector.one[:0]); ok {
 		plan = p.rule.PlanOf(string(b))
 	}
 	var few [4]string

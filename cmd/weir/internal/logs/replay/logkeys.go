@@ -198,7 +198,7 @@ func (s *LogKeys) each(log *accesslog.Reader, visit func(e *accesslog.Entry, n i
 		if err != nil {
 			return &LogError{err.Error()}
 		}
-		if !s.selected(e) {
+		if !s.matches(e) {
 			s.counts.count(outside)
 		} else if n, ok := s.unitsOf(e); !ok {
 			s.counts.count(badUnits)
@@ -209,8 +209,8 @@ func (s *LogKeys) each(log *accesslog.Reader, visit func(e *accesslog.Entry, n i
 	return nil
 }
 
-// selected reports whether all conditions match.
-func (s *LogKeys) selected(e *accesslog.Entry) bool {
+// matches reports whether all conditions match.
+func (s *LogKeys) matches(e *accesslog.Entry) bool {
 	for i := range s.Where {
 		b, ok := e.Get(s.Where[i].Field)
 		if !ok {
@@ -267,7 +267,7 @@ func (s *LogKeys) readKey(all []*dimension, e *accesslog.Entry) logOutcome {
 	s.encoded = s.encoded[:0]
 	for _, d := range all {
 		var ok bool
-		s.one, ok = s.value(d.sources, e, s.one[:0])
+		s.one, ok = s.appendValue(d.sources, e, s.one[:0])
 		switch {
 		case ok && d.form != nil:
 			d.had = true
@@ -289,9 +289,9 @@ func (s *LogKeys) readKey(all []*dimension, e *accesslog.Entry) logOutcome {
 	return outcome
 }
 
-// value appends the value of a dimension, from the keys with its name: the first field, or
+// appendValue appends the value of a dimension, from the keys with its name: the first field, or
 // the longest prefix that fits.
-func (s *LogKeys) value(keys []LogKey, e *accesslog.Entry, out []byte) ([]byte, bool) {
+func (s *LogKeys) appendValue(keys []LogKey, e *accesslog.Entry, out []byte) ([]byte, bool) {
 	longest, found := 0, false
 	for i := range keys {
 		b, ok := e.Get(keys[i].Field)
@@ -304,7 +304,7 @@ func (s *LogKeys) value(keys []LogKey, e *accesslog.Entry, out []byte) ([]byte, 
 				out = append(out[:0], keys[i].Prefix...)
 			}
 		case keys[i].Field == accesslog.RemoteAddr:
-			client, ok := s.client(keys[i].Dimension, e, string(b))
+			client, ok := s.clientKey(keys[i].Dimension, e, string(b))
 			return append(out, client...), ok
 		default:
 			if s.listed == nil && clientaddr.IsList(string(b)) {
@@ -316,11 +316,11 @@ func (s *LogKeys) value(keys []LogKey, e *accesslog.Entry, out []byte) ([]byte, 
 	return out, found
 }
 
-// client returns the counted form of the client address of a request: IPv6 by /64, as live.
+// clientKey returns the counted form of the client address of a request: IPv6 by /64, as live.
 // A host name stays as it is. A Unix socket is trusted as loopback is, because only this host
 // reaches both. ok is false if a trusted proxy wrote an element of X-Forwarded-For that is not an
 // address.
-func (s *LogKeys) client(dimension string, e *accesslog.Entry, peer string) (key string, ok bool) {
+func (s *LogKeys) clientKey(dimension string, e *accesslog.Entry, peer string) (key string, ok bool) {
 	addr, err := netip.ParseAddr(peer)
 	isSocket := clientaddr.IsSocket(peer)
 	if isSocket {

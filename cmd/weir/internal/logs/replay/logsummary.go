@@ -192,8 +192,8 @@ const (
 	denied
 )
 
-// finish completes the summary.
-func (r *LogRunner) finish(log *accesslog.Reader) LogSummary {
+// completeSummary completes the summary.
+func (r *LogRunner) completeSummary(log *accesslog.Reader) LogSummary {
 	counts := &r.selector.counts
 	counts.Log = log.Stats()
 	counts.Doubt = r.selector.doubt(log)
@@ -201,7 +201,7 @@ func (r *LogRunner) finish(log *accesslog.Reader) LogSummary {
 	s.LogCounts = *counts
 	s.Errors = s.LogCounts.Errors()
 	for _, p := range slices.Concat(r.policies, r.old) {
-		p.finish()
+		p.completeSummary()
 	}
 	for _, p := range r.policies {
 		s.Policies = append(s.Policies, p.summary)
@@ -212,8 +212,8 @@ func (r *LogRunner) finish(log *accesslog.Reader) LogSummary {
 	return s
 }
 
-// finish completes the summary of a policy.
-func (p *logPolicy) finish() {
+// completeSummary completes the summary of a policy.
+func (p *logPolicy) completeSummary() {
 	s := p.summary
 	s.Keys = 0
 	s.Top = []LogKeySummary{}

@@ -78,10 +78,10 @@ func (r *Runner) run(lines *bufio.Reader, w *bufio.Writer) error {
 		switch {
 		case err != nil && err != errTooLong:
 			return err
-		case err == nil && blank(b):
+		case err == nil && isBlank(b):
 			continue
 		case err == nil && accesslog.IsTraceHeader(b):
-			if err = r.header(b); err == nil {
+			if err = r.readHeader(b); err == nil {
 				continue
 			}
 		}
@@ -112,8 +112,8 @@ func (r *Runner) answer(b []byte, err error, out []byte) ([]byte, error) {
 	return res.appendTo(out), nil
 }
 
-// header reads the header of a recorded trace into the summary.
-func (r *Runner) header(b []byte) error {
+// readHeader reads the header of a recorded trace into the summary.
+func (r *Runner) readHeader(b []byte) error {
 	h, err := accesslog.ParseTraceHeader(b)
 	if err != nil {
 		return lineError(err.Error())
@@ -270,8 +270,8 @@ func nextLine(lines *bufio.Reader) ([]byte, error) {
 	return b, err
 }
 
-// blank reports whether a line has only white space.
-func blank(b []byte) bool { return len(bytes.Trim(b, " \t\r")) == 0 }
+// isBlank reports whether a line has only white space.
+func isBlank(b []byte) bool { return len(bytes.Trim(b, " \t\r")) == 0 }
 
 // flushingReader flushes out before each read of in, which may block: a program
 // that writes a pipe line by line gets each answer before its next line.

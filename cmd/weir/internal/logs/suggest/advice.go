@@ -99,7 +99,7 @@ func (a *adviser) advise() {
 	}
 	a.adviseCrowd()
 	a.adviseBatch()
-	swarm := a.swarm(a.keys, a.result)
+	swarm := a.findSwarm(a.keys, a.result)
 	if swarm != nil {
 		a.result.Advice = append(a.result.Advice, *swarm)
 	}
@@ -166,7 +166,7 @@ func (a *adviser) adviseBatch() {
 	if batch == nil {
 		return
 	}
-	plan := a.measured.above(a.measured.batch, Spare).Limit
+	plan := a.measured.withHeadroom(a.measured.batch, Spare).Limit
 	if a.measured.batch <= a.s.Limit {
 		a.extend("; the limit spares such batches")
 	} else {
@@ -213,12 +213,12 @@ func (m *measured) override(peak int64, w *Window) string {
 	if m.crowd > peak || float64(peak) < gapRatio*float64(max(1, others)) {
 		return ""
 	}
-	lower := m.above(others, Spare).Limit
+	lower := m.withHeadroom(others, Spare).Limit
 	if lower >= w.Suggested.Limit {
 		return ""
 	}
 	return fmt.Sprintf(", and with an override of %s for it %s per %s is enough for the others",
-		grouped(m.above(peak, Spare).Limit), grouped(lower), answer.Span(w.Window))
+		grouped(m.withHeadroom(peak, Spare).Limit), grouped(lower), answer.Span(w.Window))
 }
 
 // headline returns the advice in one sentence.
@@ -321,10 +321,10 @@ func (r *requests) commonPath(night []lightKey) uint32 {
 	return 0
 }
 
-// swarm returns the advice on many keys that appear in one night with few requests each, which no
-// limit by this key can stop; nil if there are none. A log that is too short to compare the night
-// with other times must show that most of the requests fail.
-func (r *requests) swarm(keys []profile, result *Result) *Advice {
+// findSwarm returns the advice on many keys that appear in one night with few requests each,
+// which no limit by this key can stop; nil if there are none. A log that is too short to compare
+// the night with other times must show that most of the requests fail.
+func (r *requests) findSwarm(keys []profile, result *Result) *Advice {
 	all := r.lightKeys(keys)
 	night := fullestNight(all)
 	if len(night) < swarmKeys || float64(len(night)) < swarmShare*float64(len(keys)) {

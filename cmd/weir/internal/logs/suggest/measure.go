@@ -70,9 +70,9 @@ func (r *requests) measure(windows []time.Duration, days *calendar, keys []profi
 	return all
 }
 
-// without returns the largest peak of ordinary keys without those of a day. A peak belongs to
+// peakWithout returns the largest peak of ordinary keys without those of a day. A peak belongs to
 // the day of its last request.
-func (m *measured) without(day int) (peak int64) {
+func (m *measured) peakWithout(day int) (peak int64) {
 	for i, n := range m.days {
 		if i != day+1 {
 			peak = max(peak, n)
@@ -211,7 +211,7 @@ func (h *history) allow(r request) bool {
 		return true // a peek (R4)
 	}
 	if r.at < h.seen {
-		r.at = h.back(r.at)
+		r.at = h.moveBack(r.at)
 	}
 	h.seen = r.at
 	for h.head < len(h.grants) && h.grants[h.head].at <= r.at-h.window {
@@ -229,11 +229,11 @@ func (h *history) allow(r request) bool {
 	return true
 }
 
-// back returns the instant of a decision with a clock that is behind (R2): that of the newest
+// moveBack returns the instant of a decision with a clock that is behind (R2): that of the newest
 // grant if it is ahead by less than a second. Otherwise the grants of the future become one at at,
 // so that each moves once, also in a log that runs backward. Grants that only denials have passed
 // count again (R4).
-func (h *history) back(at int64) int64 {
+func (h *history) moveBack(at int64) int64 {
 	if d := h.last - at; d > 0 && d < second {
 		at = h.last
 	}

@@ -98,9 +98,9 @@ func (m *measured) choose(effects []effect, r *Result, o *Options) Suggestion {
 	excess := effectOf(effects, choices[0]).scripts
 	switch {
 	case len(m.ordinary) == 0, r.Keys < fewKeys, r.Requests < fewRequests:
-		return m.above(largest(m.peaks), Few)
+		return m.withHeadroom(largest(m.peaks), Few)
 	case excess == 0:
-		return m.above(m.spared(effects, r, o), Spare)
+		return m.withHeadroom(m.leastSparing(effects, r, o), Spare)
 	}
 	most := choices[0]
 	for _, limit := range choices {
@@ -115,14 +115,14 @@ func (m *measured) choose(effects []effect, r *Result, o *Options) Suggestion {
 	}
 	high := m.next(floor)
 	if float64(high) < gapRatio*float64(floor) {
-		return m.above(m.spared(effects, r, o), Spare)
+		return m.withHeadroom(m.leastSparing(effects, r, o), Spare)
 	}
 	// headroom, on the near side of the gap
 	near := min(floor+max(1, floor/2), max(floor+1, (floor+high)/2))
 	s := Suggestion{floor: floor, Basis: Gap}
 	s.Limit = roundAbove(floor+1, max(floor+1, min(near, most)))
 	if m.isContinuous(s.Limit) {
-		return m.above(m.spared(effects, r, o), Spare)
+		return m.withHeadroom(m.leastSparing(effects, r, o), Spare)
 	}
 	return s
 }
@@ -154,9 +154,9 @@ func (r *requests) chooseInAll(m *measured) Suggestion {
 		hours[peak]++
 	}
 	peaks := hours.peaks()
-	base := apart(peaks, true)
+	base := basePeak(peaks, true)
 	if len(peakOf) < fewKeys || base == largest(peaks) {
-		return m.above(largest(peaks), Few)
+		return m.withHeadroom(largest(peaks), Few)
 	}
 	s := Suggestion{floor: base, Basis: Gap}
 	for _, p := range peaks {
@@ -179,16 +179,16 @@ func (m *measured) next(peak int64) int64 {
 	return weir.MaxUnits
 }
 
-// above returns a limit with headroom above a peak.
-func (m *measured) above(peak int64, basis Basis) Suggestion {
+// withHeadroom returns a limit with headroom above a peak.
+func (m *measured) withHeadroom(peak int64, basis Basis) Suggestion {
 	peak = min(max(1, peak), weir.MaxUnits-1)
 	limit := roundAbove(peak+1, min(peak+max(1, peak/2), weir.MaxUnits))
 	return Suggestion{Candidate: Candidate{Limit: limit}, floor: peak, Basis: basis}
 }
 
-// spared returns the least decided limit that spares the share of all keys except batches, half of
-// that share of all requests, and crowds.
-func (m *measured) spared(effects []effect, r *Result, o *Options) int64 {
+// leastSparing returns the least decided limit that spares the share of all keys except batches,
+// half of that share of all requests, and crowds.
+func (m *measured) leastSparing(effects []effect, r *Result, o *Options) int64 {
 	peaks := m.peaks
 	if m.batch > 0 {
 		peaks = m.ordinary
@@ -285,7 +285,7 @@ func (m *measured) propose(effects []effect, suggested Suggestion, d *detail, r 
 		w.Denials[limit] = e.denied
 	}
 	w.WithoutDay = m.withoutDays(s.Limit, r)
-	s.Why = why(&w, r, o)
+	s.Why = explain(&w, r, o)
 	return w
 }
 
@@ -296,7 +296,7 @@ func (m *measured) withoutDays(suggested int64, r *Result) (all []WithoutDay) {
 	}
 	for i, day := range r.Days {
 		limit := suggested
-		if peak := m.without(i); peak < largest(m.ordinary) && peak > 0 {
+		if peak := m.peakWithout(i); peak < largest(m.ordinary) && peak > 0 {
 			limit = min(limit, roundAbove(peak, peak+max(1, peak/2)))
 		}
 		all = append(all, WithoutDay{day.Date, limit})
@@ -304,8 +304,8 @@ func (m *measured) withoutDays(suggested int64, r *Result) (all []WithoutDay) {
 	return all
 }
 
-// why returns the reason of a suggestion as one sentence.
-func why(w *Window, r *Result, o *Options) string {
+// explain returns the reason of a suggestion as one sentence.
+func explain(w *Window, r *Result, o *Options) string {
 	span := answer.Span(w.Window)
 	s := &w.Suggested
 	var b strings.Builder
@@ -329,7 +329,7 @@ func why(w *Window, r *Result, o *Options) string {
 	default:
 		fmt.Fprintf(&b,
 			"%s, so the limit is the largest peak, %s, with headroom; try it on a longer log",
-			little(r), grouped(s.floor))
+			whyTooLittle(r), grouped(s.floor))
 	}
 	var changed []string
 	for _, d := range w.WithoutDay {
@@ -346,8 +346,8 @@ func why(w *Window, r *Result, o *Options) string {
 	return b.String()
 }
 
-// little returns the reason why a log has too little data.
-func little(r *Result) string {
+// whyTooLittle returns the reason why a log has too little data.
+func whyTooLittle(r *Result) string {
 	switch {
 	case r.Keys == 1:
 		return "the log has one key, and nothing to compare it with"

@@ -89,8 +89,8 @@ func setBit(set *uint64, value []byte) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// note adds the traits of the request added last. A value that is nil is none.
-func (r *requests) note(agent, path, status []byte) {
+// noteTraits adds the traits of the request added last. A value that is nil is none.
+func (r *requests) noteTraits(agent, path, status []byte) {
 	t := &r.traits[r.newest]
 	if agent != nil {
 		setBit(&t.agents, agent)

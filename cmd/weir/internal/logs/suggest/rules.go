@@ -156,13 +156,13 @@ func profileOf(requests []request) (p profile) {
 	}
 	p.stretch = uint16(min(longest/minute, math.MaxUint16))
 	p.isLong = last-requests[0].at > 26*hour
-	p.busy, p.quiet = arcs(&clock, int64(len(requests)))
+	p.busy, p.quiet = busyAndQuiet(&clock, int64(len(requests)))
 	return p
 }
 
-// arcs returns the least number of neighbouring hours of the day that have 90 % of all requests,
-// and the percentage in the six neighbouring hours that have the least.
-func arcs(clock *[24]int64, all int64) (busy, quiet uint8) {
+// busyAndQuiet returns the least number of neighbouring hours of the day that have 90 % of all
+// requests, and the percentage in the six neighbouring hours that have the least.
+func busyAndQuiet(clock *[24]int64, all int64) (busy, quiet uint8) {
 	sum := func(from, hours int) (n int64) {
 		for i := range hours {
 			n += clock[(from+i)%24]
@@ -239,9 +239,9 @@ func (r *requests) newClassifier(all []profile) *classifier {
 	c := &classifier{
 		requests:  r,
 		all:       all,
-		even:      signs(all, most, (*profile).isEven),
-		sleepless: signs(all, most, (*profile).isSleepless),
-		batch:     signs(all, most, (*profile).isBatch),
+		even:      unlessCommon(all, most, (*profile).isEven),
+		sleepless: unlessCommon(all, most, (*profile).isSleepless),
+		batch:     unlessCommon(all, most, (*profile).isBatch),
 	}
 	crowds := 0
 	for key := range all {
@@ -259,7 +259,7 @@ func (r *requests) newClassifier(all []profile) *classifier {
 				rest[int64(p.peaks[i])]++
 			}
 		}
-		c.bases[i] = apart(rest.peaks(), i == 0)
+		c.bases[i] = basePeak(rest.peaks(), i == 0)
 	}
 	return c
 }
@@ -313,9 +313,9 @@ func (b *bases) isFar(p *profile) bool {
 // members come one after another.
 func (b *bases) isWide(p *profile) bool { return int64(p.peaks[0]) <= b[0] }
 
-// signs returns a rule that holds for no key if it would hold for more than most: it is then the
-// way of all clients of this log.
-func signs(all []profile, most int, is func(*profile) bool) func(*profile) bool {
+// unlessCommon returns a rule that holds for no key if it would hold for more than most: it is
+// then the way of all clients of this log.
+func unlessCommon(all []profile, most int, is func(*profile) bool) func(*profile) bool {
 	n := 0
 	for i := range all {
 		if is(&all[i]) {
@@ -328,10 +328,10 @@ func signs(all []profile, most int, is func(*profile) bool) func(*profile) bool 
 	return is
 }
 
-// apart returns the peak below the gap that shows scripts by size alone: the lowest one of
+// basePeak returns the peak below the gap that shows scripts by size alone: the lowest one of
 // gapOfScripts, or else, of minutes, the highest one of gapOfMinutes. Without a gap it is the
 // largest peak.
-func apart(peaks []PeakCount, isMinute bool) int64 {
+func basePeak(peaks []PeakCount, isMinute bool) int64 {
 	total := float64(keysOf(peaks))
 	below := int64(0) // keys up to the peak
 	limit := largest(peaks)

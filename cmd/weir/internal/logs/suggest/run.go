@@ -52,7 +52,7 @@ func Run(log *accesslog.Reader, o Options) (*Result, error) {
 		if err := r.add(key, e.At, n); err != nil {
 			return err
 		}
-		r.note(valueOf(e, accesslog.UserAgent), valueOf(e, accesslog.Path),
+		r.noteTraits(valueOf(e, accesslog.UserAgent), valueOf(e, accesslog.Path),
 			valueOf(e, accesslog.Status))
 		return nil
 	})
@@ -71,7 +71,7 @@ func Run(log *accesslog.Reader, o Options) (*Result, error) {
 	if err != nil {
 		return result, err
 	}
-	r.fill(result, &o, source)
+	r.computeResult(result, &o, source)
 	return result, nil
 }
 
@@ -83,8 +83,8 @@ func valueOf(e *accesslog.Entry, f accesslog.Field) []byte {
 	return nil
 }
 
-// fill computes the result.
-func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
+// computeResult computes the result.
+func (r *requests) computeResult(result *Result, o *Options, source *replay.LogKeys) {
 	result.Requests = r.n
 	result.Keys = int64(r.keys.Len())
 	result.From = time.UnixMicro(r.slots.From).UTC()

@@ -86,10 +86,10 @@ func (p *planted) suggest(t *testing.T, o Options) *Result {
 	all := requests{memory: o.Memory}
 	for _, r := range p.all {
 		must.Do(t, all.add(keyenc.Append(nil, r.key), r.at, 1))
-		all.note(r.agent, r.path, r.status)
+		all.noteTraits(r.agent, r.path, r.status)
 	}
 	result := &Result{Dimensions: source.Dimensions(), Zone: o.Zone}
-	all.fill(result, &o, source)
+	all.computeResult(result, &o, source)
 	return result
 }
 

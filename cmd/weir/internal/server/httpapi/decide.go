@@ -336,7 +336,7 @@ func (a *API) writeProblem(j *answer.JSON, index int, err error) {
 
 // reject answers a request that got no decision with a problem document.
 func (a *API) reject(w http.ResponseWriter, err error) {
-	strict(w.Header())
+	harden(w.Header())
 	if errors.Is(err, calls.ErrBusy) {
 		w.Header()["Retry-After"] = oneSecond
 	}

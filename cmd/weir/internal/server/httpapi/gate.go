@@ -63,7 +63,7 @@ func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
 		return 0, err
 	}
 	if a.GateID != "" {
-		if s.ID, _, err = idIn(r.Header, a.GateID); err != nil {
+		if s.ID, _, err = readIDField(r.Header, a.GateID); err != nil {
 			return 0, err
 		}
 	}
@@ -131,7 +131,7 @@ func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	strict(h)
+	harden(h)
 	if seconds, ok := fields.RetryAfter(&made.Outcome); ok {
 		h["Retry-After"] = []string{strconv.FormatInt(seconds, 10)}
 	}

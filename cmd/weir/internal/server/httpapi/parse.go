@@ -338,7 +338,7 @@ func (s *scratch) read(takes member) error {
 		return calls.BadInput("the body is empty; send %s", bodies[takes].example)
 	}
 	err := s.json.Read(s.body, "the body must be an object, {…}",
-		"more text behind the object; send one object", s.member)
+		"more text behind the object; send one object", s.readMember)
 	switch {
 	case err == nil:
 		return s.checkMembers()
@@ -385,8 +385,8 @@ func (s *scratch) checkMembers() error {
 	return nil
 }
 
-// member reads a member.
-func (s *scratch) member(name []byte) (err error) {
+// readMember reads a readMember.
+func (s *scratch) readMember(name []byte) (err error) {
 	m := s.takes & memberOf(name)
 	if m == 0 {
 		return s.json.Fault("unknown member " + answer.Shown(string(name)) +
@@ -396,43 +396,43 @@ func (s *scratch) member(name []byte) (err error) {
 	c := s.into
 	switch m {
 	case policyMember:
-		c.policy, err = s.text(`"policy" must be a string, in "…"`)
+		c.policy, err = s.readText(`"policy" must be a string, in "…"`)
 	case keyMember:
-		err = s.json.Object(`"key" must be an object, {"DIMENSION":"VALUE"}`, s.dimension)
+		err = s.json.Object(`"key" must be an object, {"DIMENSION":"VALUE"}`, s.readDimension)
 	case unitsMember:
-		c.N, err = s.whole(`"n"`, "", weir.MaxUnits)
+		c.N, err = s.readWhole(`"n"`, "", weir.MaxUnits)
 	case grantedMember:
-		c.granted, err = s.whole(`"granted_at_us"`, "", weir.MaxInstant)
+		c.granted, err = s.readWhole(`"granted_at_us"`, "", weir.MaxInstant)
 	case atMember:
-		c.granted, err = s.instant()
+		c.granted, err = s.readInstant()
 	case idMember:
-		c.ID, err = s.id()
+		c.ID, err = s.readID()
 	case ttlMember:
-		c.ttl, err = s.ttlMillis()
+		c.ttl, err = s.readTTL()
 	case waitMember:
 		c.waits = true
-		c.wait, err = s.whole(waitName, "", weir.MaxWindow.Milliseconds())
+		c.wait, err = s.readWhole(waitName, "", weir.MaxWindow.Milliseconds())
 	case reservationMember:
-		c.reservation, err = s.text(`"reservation" must be a string, in "…"`)
+		c.reservation, err = s.readText(`"reservation" must be a string, in "…"`)
 	case actualMember:
-		c.actual, err = s.whole(`"actual"`, "", weir.MaxUnits)
+		c.actual, err = s.readWhole(`"actual"`, "", weir.MaxUnits)
 	case checksMember:
 		err = s.json.Array(`"checks" must be an array, […]`, s.readCheck)
 	case limitMember:
-		c.Limit, err = s.countedLimit()
+		c.Limit, err = s.readLimit()
 	case lastMember:
 		const bounds = "1 to the window of the limit in milliseconds"
-		c.last, err = s.whole(`"last_ms"`, bounds, math.MaxInt64)
+		c.last, err = s.readWhole(`"last_ms"`, bounds, math.MaxInt64)
 	case beforeMember:
-		c.Before, err = s.whole(`"reserved"`, "", weir.MaxUnits)
+		c.Before, err = s.readWhole(`"reserved"`, "", weir.MaxUnits)
 	case forMember:
-		c.For, err = s.blockTime()
+		c.For, err = s.readFor()
 	case namesMember:
-		err = s.json.Array(`"limit_names" must be an array of names, […]`, s.limitName)
+		err = s.json.Array(`"limit_names" must be an array of names, […]`, s.readLimitName)
 	case linesMember:
 		c.lines = []string{}
 		err = s.json.Array(`"limits" must be an array of limits, ["10 per minute per user"]`,
-			s.line)
+			s.readLine)
 	case togetherMember:
 		s.together, err = s.json.Bool(`"together" must be true or false`)
 	}
@@ -449,9 +449,9 @@ func memberOf(name []byte) member {
 	return 0
 }
 
-// id reads an idempotency key.
-func (s *scratch) id() (string, error) {
-	id, err := s.text(`"id" must be a string, in "…"`)
+// readID reads an idempotency key.
+func (s *scratch) readID() (string, error) {
+	id, err := s.readText(`"id" must be a string, in "…"`)
 	if err == nil && (id == "" || len(id) > weir.MaxIDBytes) {
 		err = s.json.Fault(`"id" must hold 1 to ` + strconv.Itoa(weir.MaxIDBytes) +
 			" bytes; leave it away for an operation without one")
@@ -459,18 +459,18 @@ func (s *scratch) id() (string, error) {
 	return id, err
 }
 
-// ttlMillis reads the time to live of a reservation, in milliseconds.
-func (s *scratch) ttlMillis() (int64, error) {
-	ms, err := s.whole(`"ttl_ms"`, "", weir.MaxUnits)
+// readTTL reads the time to live of a reservation, in milliseconds.
+func (s *scratch) readTTL() (int64, error) {
+	ms, err := s.readWhole(`"ttl_ms"`, "", weir.MaxUnits)
 	if err == nil && ms == 0 {
 		err = s.json.Fault(`"ttl_ms" must be 1 or more; leave it away for as long as can be`)
 	}
 	return ms, err
 }
 
-// countedLimit reads the name of the limit to count.
-func (s *scratch) countedLimit() (string, error) {
-	name, err := s.text(`"limit" must be a string, in "…"`)
+// readLimit reads the name of the limit to count.
+func (s *scratch) readLimit() (string, error) {
+	name, err := s.readText(`"limit" must be a string, in "…"`)
 	if err == nil && name == "" {
 		err = s.json.Fault(`"limit" must be the name of a limit; ` +
 			`leave it away for the only limit of a policy`)
@@ -478,15 +478,15 @@ func (s *scratch) countedLimit() (string, error) {
 	return name, err
 }
 
-// blockTime reads the time of a block.
-func (s *scratch) blockTime() (time.Duration, error) {
-	ms, err := s.whole(`"for_ms"`, "", weir.MaxWindow.Milliseconds())
+// readFor reads the time of a block.
+func (s *scratch) readFor() (time.Duration, error) {
+	ms, err := s.readWhole(`"for_ms"`, "", weir.MaxWindow.Milliseconds())
 	return time.Duration(ms) * time.Millisecond, err
 }
 
-// limitName reads the name of a limit to block.
-func (s *scratch) limitName() error {
-	name, err := s.text(`"limit_names" must hold names, each in "…"`)
+// readLimitName reads the name of a limit to block.
+func (s *scratch) readLimitName() error {
+	name, err := s.readText(`"limit_names" must hold names, each in "…"`)
 	if err == nil && len(s.into.Limits) == engine.MaxLimits {
 		err = s.json.Fault("more than " + strconv.Itoa(engine.MaxLimits) +
 			" limits; no policy has so many")
@@ -495,23 +495,23 @@ func (s *scratch) limitName() error {
 	return err
 }
 
-// line reads a limit of an inline policy.
-func (s *scratch) line() error {
-	line, err := s.text(`"limits" must hold limits such as "10 per minute per user", each in "…"`)
+// readLine reads a limit of an inline policy.
+func (s *scratch) readLine() error {
+	line, err := s.readText(`"limits" must hold limits such as "10 per minute per user", each in "…"`)
 	s.into.lines = append(s.into.lines, line)
 	return err
 }
 
-// text reads a string.
-func (s *scratch) text(want ...string) (string, error) {
+// readText reads a string.
+func (s *scratch) readText(want ...string) (string, error) {
 	b, err := s.json.Text(want...)
 	return string(b), err
 }
 
-// dimension reads a dimension of the key.
-func (s *scratch) dimension(name []byte) error {
+// readDimension reads a dimension of the key.
+func (s *scratch) readDimension(name []byte) error {
 	dimension := string(name)
-	value, err := s.text("the value of ", answer.Shown(dimension), ` must be a string, in "…"`)
+	value, err := s.readText("the value of ", answer.Shown(dimension), ` must be a string, in "…"`)
 	if err != nil {
 		return err
 	}
@@ -522,8 +522,8 @@ func (s *scratch) dimension(name []byte) error {
 	return nil
 }
 
-// whole reads a whole number of 0 … most. bounds is the range in the error; "" = 0 to most.
-func (s *scratch) whole(name, bounds string, most int64) (int64, error) {
+// readWhole reads a whole number of 0 … most. bounds is the range in the error; "" = 0 to most.
+func (s *scratch) readWhole(name, bounds string, most int64) (int64, error) {
 	n, err := s.json.Number("")
 	if err != nil || n < 0 || n > most {
 		bounds = cmp.Or(bounds, "0 to "+strconv.FormatInt(most, 10))
@@ -533,9 +533,9 @@ func (s *scratch) whole(name, bounds string, most int64) (int64, error) {
 	return n, nil
 }
 
-// instant reads an instant as the member "at" of an answer holds it.
-func (s *scratch) instant() (int64, error) {
-	v, err := s.text(`"at" must be a string, in "…"`)
+// readInstant reads an instant as the member "at" of an answer holds it.
+func (s *scratch) readInstant() (int64, error) {
+	v, err := s.readText(`"at" must be a string, in "…"`)
 	if err != nil {
 		return 0, err
 	}
@@ -568,7 +568,7 @@ func (s *scratch) readCheck() error {
 	}
 	s.batch = append(s.batch, call{Request: enforce.Request{N: 1}, granted: -1})
 	s.expect(&s.batch[index], checkMembers)
-	err := s.json.Object("a check must be an object, {…}", s.member)
+	err := s.json.Object("a check must be an object, {…}", s.readMember)
 	s.into.unnamed = s.seen&(policyMember|linesMember) == 0
 	s.takes = batchMembers
 	if err != nil {
@@ -584,7 +584,7 @@ const idempotencyField = "Idempotency-Key"
 // idempotencyKey returns the idempotency key of the header, or else of the body; "" for
 // none. Two different keys are an error.
 func idempotencyKey(h http.Header, body string) (string, error) {
-	id, given, err := idIn(h, idempotencyField)
+	id, given, err := readIDField(h, idempotencyField)
 	switch {
 	case err != nil:
 		return "", err
@@ -597,9 +597,9 @@ func idempotencyKey(h http.Header, body string) (string, error) {
 	return id, nil
 }
 
-// idIn reads an idempotency key from a header field: a string in quotes, as the draft
+// readIDField reads an idempotency key from a header field: a string in quotes, as the draft
 // requires, or the bare text that most clients send.
-func idIn(h http.Header, field string) (id string, given bool, err error) {
+func readIDField(h http.Header, field string) (id string, given bool, err error) {
 	lines := h.Values(field)
 	if len(lines) == 0 {
 		return "", false, nil

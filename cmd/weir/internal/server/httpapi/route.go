@@ -243,7 +243,7 @@ func (on *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.openGate()
 		return
 	}
-	strict(w.Header())
+	harden(w.Header())
 	if x.authenticate() && x.admit() && x.find() && x.allow() {
 		x.serve()
 	}
@@ -354,9 +354,9 @@ func (x *exchange) serve() {
 // mainAccess authenticates the request for the main calls of its listener.
 func (x *exchange) mainAccess() access { return x.mainAccessOf(x.r, x.conn, x.on) }
 
-// strict forbids a browser to guess, keep, run or frame an answer. A gate's 204 has
+// harden forbids a browser to guess, keep, run or frame an answer. A gate's 204 has
 // nothing to guess, run or frame, and is the most frequent answer.
-func strict(h http.Header) {
+func harden(h http.Header) {
 	h["X-Content-Type-Options"] = noSniff
 	h["Cache-Control"] = noStore
 	h["Content-Security-Policy"] = noContent
