@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/memory"
 )
 
-// The entries of a segment are changes of histories. docs/disk-format.md has the bytes. Each
+// The entries of a segment are changes of histories. docs/disk-format.md has their effects. Each
 // kind of entry is described once, by a method of codec that writes it or reads it.
 
 // The first byte of an entry is its memory.ChangeKind, with flags.
