@@ -86,7 +86,9 @@ func (b *bucket) paced(limit engine.Limit, now int64) *bucket {
 	if one := big.NewRat(1, 1); part.Cmp(one) > 0 {
 		part = one
 	}
-	c.missing, c.rate, c.asOf, c.since = whole.Sub(whole, part), rate, now, now
+	c.missing = whole.Sub(whole, part)
+	c.rate = rate
+	c.asOf, c.since = now, now
 	return &c
 }
 

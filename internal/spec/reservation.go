@@ -119,7 +119,8 @@ func (e *Engine) settle(c *engine.Call, at int64) error {
 	hasHold, recorded := false, false
 	isCancelled := actual == 0 && r.newest == r.units // a cost of an appointment is returned (R18)
 	for i, limit := range before.limits {
-		h, taken, wrote := before.past[i], int64(0), false
+		h := before.past[i]
+		taken, wrote := int64(0), false
 		switch {
 		case limit.Kind == engine.KindConcurrency:
 			if r.hold >= 0 {
@@ -147,8 +148,11 @@ func (e *Engine) settle(c *engine.Call, at int64) error {
 		e.keep(names, after)
 	}
 	c.Result = engine.Result{Granted: refunded, At: time.UnixMicro(after.now)}
-	r.settled, r.actual, r.settlement = true, actual, c.Result
-	o.grant, o.until = &r, max(o.until, r.kept(after.now))
+	r.settled = true
+	r.actual = actual
+	r.settlement = c.Result
+	o.grant = &r
+	o.until = max(o.until, r.kept(after.now))
 	e.done[name] = o
 	r.describe(c)
 	return nil
@@ -192,7 +196,9 @@ func (e *Engine) extend(c *engine.Call, at int64) error {
 	for i := range v.limits {
 		if taking(v.limits[i]) {
 			places = append(places, i)
-			part.limits, part.past, part.blocks = append(part.limits, v.limits[i]), append(part.past, v.past[i]), append(part.blocks, v.blocks[i])
+			part.limits = append(part.limits, v.limits[i])
+			part.past = append(part.past, v.past[i])
+			part.blocks = append(part.blocks, v.blocks[i])
 		}
 	}
 	shortest, longest := holds(c.Rules)
@@ -248,7 +254,10 @@ func (e *Engine) extend(c *engine.Call, at int64) error {
 	}
 	if c.N > 0 {
 		result := c.Result
-		r.units, r.at, r.newest, r.extended = r.units+c.N, v.now, c.N, &result
+		r.units += c.N
+		r.at = v.now
+		r.newest = c.N
+		r.extended = &result
 	}
 	r.expires = max(v.now, r.start) + r.ttl // its life begins with its start (R18)
 	if hasHold {

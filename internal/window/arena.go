@@ -222,7 +222,10 @@ func (a *Arena) Release() {
 		a.drop(a.empty)
 	}
 	a.pages.Store(nil)
-	a.states, a.open, a.gone, a.empty = nil, [pagedClasses][]uint32{}, nil, 0
+	a.states = nil
+	a.open = [pagedClasses][]uint32{}
+	a.gone = nil
+	a.empty = 0
 }
 
 // unlimited is the budget of an arena for one history (Clone).

@@ -352,7 +352,8 @@ func (h *History) restart(a *Arena, e *Add) {
 // beginNarrow makes one unit at now the only entry.
 func (h *History) beginNarrow(now int64) {
 	h.set(narrow, 0)
-	h.n, h.stamp[0], h.stamp[1] = 1, uint32(now), uint32(now)
+	h.n = 1
+	h.stamp[0], h.stamp[1] = uint32(now), uint32(now)
 	h.Last = now
 }
 
