@@ -24,7 +24,7 @@ export GOFLAGS := -trimpath $(filter-out -trimpath,$(GOFLAGS))
 RUNTESTS = GO=$(GO) $(GO) run ./internal/testkit/runtests
 
 .DEFAULT_GOAL := help
-.PHONY: help run build quick test check tools lint test-table fuzz vuln sbom pin-images attack conformance conformance-redis conformance-disk drift hammer waiters test-faults kills images clients soak-clients mutants mutants-redis bench test-integrations soak advice
+.PHONY: help run build quick test check tools lint test-table fuzz vuln sbom dist test-dist pin-images attack conformance conformance-redis conformance-disk drift hammer waiters test-faults kills images clients soak-clients mutants mutants-redis bench test-integrations soak advice
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,14 @@ vuln: ## Report known vulnerabilities (needs https://vuln.go.dev or GOVULNDB; ex
 sbom: ## Write bin/weir.cdx.json, the modules and licenses in the program, as CycloneDX.
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 GOWORK=off $(GO) run $(CYCLONEDX) app -json -licenses -std -main . -output $(BIN)/weir.cdx.json cmd/weir
+
+dist: ## Build the files of release VERSION (v0.1.0) into dist/, signed with the key of minisign in KEY=file or a throw-away key.
+	@mkdir -p $(BIN)
+	@$(GO) build -o $(BIN)/release ./release
+	@$(BIN)/release dist -version "$(VERSION)" -key "$(KEY)"
+
+test-dist: ## Build a release twice and compare, install, upgrade and purge its packages, run its image and its modules (needs root).
+	cd release && $(GO) test -tags dist -count 1 -timeout 0 -v -run '^TestDist'
 
 pin-images: ## Write the digests of the image tags into deploy/Dockerfile (needs the images' registry).
 	@GO=$(GO) scripts/pin-images
