@@ -69,7 +69,6 @@ func (s *source) releaseModule(dir string, sums map[string]string) error {
 	if err != nil {
 		return err
 	}
-	mod.Cleanup()
 	if text, err = mod.Format(); err != nil {
 		return err
 	}
@@ -106,6 +105,7 @@ func (s *source) requireSiblings(mod *modfile.File, sums map[string]string) (lin
 			return nil, err
 		}
 	}
+	mod.Cleanup()
 	if len(mod.Replace) > 0 {
 		return nil, fmt.Errorf("it replaces %s, so no go command would install it", mod.Replace[0].Old.Path)
 	}

@@ -77,7 +77,7 @@ func wantClean(repo string) error {
 	}
 	lines := strings.Split(status, "\n")
 	_, first, _ := strings.Cut(strings.TrimSpace(lines[0]), " ")
-	return fmt.Errorf("the work tree has changes that are not committed (%d files, the first is %s); a release is built from a commit, so commit them or put them aside with git stash -u",
+	return fmt.Errorf("the work tree has %d changes that are not committed, the first in %s; a release is built from a commit, so commit them or put them aside with git stash -u",
 		len(lines), strings.TrimSpace(first))
 }
 
