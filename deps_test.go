@@ -96,7 +96,7 @@ var layers = []layer{
 	{[]string{"cmd/weir/internal/store"},
 		[]string{".", "engine", "cmd/weir/internal/redact", "internal/nearest", "weirdisk", "weirredis", "weirredis/rueidisconn"}, "a store from the word or URL that an operator writes"},
 	{[]string{"cmd/weir"}, []string{"..."}, "flags in, exit code out"},
-	{[]string{"clients/...", "deploy", "scripts", "examples/...", "cmd/weir/internal/docsrun", "cmd/weir/internal/docstest", "cmd/weir/internal/faulttest", "cmd/weir/internal/integrations/prometheus"},
+	{[]string{"clients/...", "deploy", "release", "scripts", "examples/...", "cmd/weir/internal/docsrun", "cmd/weir/internal/docstest", "cmd/weir/internal/faulttest", "cmd/weir/internal/integrations/prometheus"},
 		[]string{"..."}, "tests, and programs for readers; no package imports them"},
 }
 

@@ -47,12 +47,13 @@ fetch() {
 	esac || fail "$1 is not at $from; set WEIR_VERSION or WEIR_DIST to a place that has it"
 }
 
-# check_signature compares the signature of SHA256SUMS if that is possible, and says so if not.
+# check_signature compares the signature of SHA256SUMS, or sets unchecked to the reason.
 check_signature() {
+	unchecked=
 	if [ -z "$public_key" ]; then
-		echo "install.sh: the signature is not checked, because this copy has no public key; set WEIR_KEY" >&2
+		unchecked="this copy of install.sh has no public key; set WEIR_KEY"
 	elif ! command -v minisign >/dev/null 2>&1; then
-		echo "install.sh: the signature is not checked, because minisign is not installed; the checksum is" >&2
+		unchecked="minisign is not installed"
 	else
 		fetch SHA256SUMS.minisig
 		minisign -V -q -m "$tmp/SHA256SUMS" -x "$tmp/SHA256SUMS.minisig" -P "$public_key" >/dev/null 2>&1 ||
@@ -123,6 +124,7 @@ main() {
 		fail "$bin/weir cannot be written; is the disk full?"
 	fi
 	echo "$version is $bin/weir"
+	[ -z "$unchecked" ] || echo "the checksum is right; the signature was not checked, because $unchecked"
 	case :$PATH: in
 	*":$bin:"*) ;;
 	*) echo "$bin is not in PATH: run $bin/weir, or add it" ;;

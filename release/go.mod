@@ -63,3 +63,7 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 	gopkg.in/warnings.v0 v0.1.2 // indirect
 )
+
+require github.com/weirlimit/weir v0.0.0
+
+replace github.com/weirlimit/weir => ../

@@ -112,7 +112,7 @@ func (s *source) requireSiblings(mod *modfile.File, sums map[string]string) (lin
 	return lines, nil
 }
 
-// addSums adds lines to a go.sum file, in its order.
+// addSums adds lines to a go.sum file.
 func addSums(name string, added []string) error {
 	if len(added) == 0 {
 		return nil
@@ -121,9 +121,7 @@ func addSums(name string, added []string) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	lines := slices.Collect(strings.Lines(string(text) + strings.Join(added, "")))
-	slices.Sort(lines)
-	return os.WriteFile(name, []byte(strings.Join(slices.Compact(lines), "")), 0o644)
+	return os.WriteFile(name, []byte(string(text)+strings.Join(added, "")), 0o644)
 }
 
 // proxy returns the directory of the module proxy.

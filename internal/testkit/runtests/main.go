@@ -93,9 +93,16 @@ func (s step) String() string {
 	return strings.Join(slices.Concat([]string{"go test"}, s.flags, packages, s.args), " ")
 }
 
-// browser is the package that `make check` leaves out: a browser opens pages of package report.
-// The tests of package report itself run with the race detector.
+// browser is a package whose tests open pages of package report in a browser. The tests of
+// package report itself run with the race detector.
 const browser = module + "/cmd/weir/internal/report/browsertest"
+
+// releasing is a program of one goroutine whose dependencies are large, so `make check` does not
+// compile them for the race detector. `make test` runs its tests.
+const releasing = module + "/release"
+
+// leftOut are the packages that `make check` leaves out.
+var leftOut = []string{browser, releasing}
 
 // assembled are the packages that the build tag purego changes, and those that test it: the
 // assembly of package keytable, under the memory engine.
@@ -137,7 +144,7 @@ func stepsOf(tier string) ([]step, error) {
 		steps = []step{{[]string{"-race", light, withoutMutants}, raced, nil}, {[]string{light}, others, nil}}
 	case "check":
 		const faults = module + "/cmd/weir/internal/faulttest"
-		most := slices.DeleteFunc(slices.Concat(raced, others), func(pkg string) bool { return pkg == faults || pkg == browser })
+		most := slices.DeleteFunc(slices.Concat(raced, others), func(pkg string) bool { return pkg == faults || slices.Contains(leftOut, pkg) })
 		steps = []step{
 			{race, []string{faults}, []string{"-args", "-faulttest.seeds=1", "-weirtest.attempts=20000", "-weirtest.hammers=12"}},
 			{race, most, nil},
