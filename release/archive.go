@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
-	"compress/flate"
 	"compress/gzip"
 	"io"
 	"os"
@@ -48,10 +47,7 @@ func writeArchive(s *source, t target, binary string, d *docs, dir string) error
 
 // writeTarGz writes entries that belong to root, all of one time.
 func writeTarGz(w io.Writer, at time.Time, entries []entry) error {
-	packed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
+	packed := gzip.NewWriter(w) // the best level takes twice the time for 1 % less
 	if err := writeTar(packed, at, entries); err != nil {
 		return err
 	}
@@ -74,9 +70,6 @@ func writeTar(w io.Writer, at time.Time, entries []entry) error {
 
 func writeZip(w io.Writer, at time.Time, entries []entry) error {
 	archive := zip.NewWriter(w)
-	archive.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
-		return flate.NewWriter(w, flate.BestCompression)
-	})
 	for _, e := range entries {
 		header := &zip.FileHeader{Name: e.name, Method: zip.Deflate, Modified: at}
 		header.SetMode(os.FileMode(e.mode))

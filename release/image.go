@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -85,8 +86,8 @@ func makeImage(s *source, t target, binary string, d *docs, config v1.Config) (v
 		return nil, err
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }
-	const best = 9
-	layer, err := tarball.LayerFromOpener(open, tarball.WithCompressionLevel(best), tarball.WithMediaType(types.OCILayer))
+	level := tarball.WithCompressionLevel(gzip.DefaultCompression)
+	layer, err := tarball.LayerFromOpener(open, level, tarball.WithCompressedCaching, tarball.WithMediaType(types.OCILayer))
 	if err != nil {
 		return nil, err
 	}

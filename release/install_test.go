@@ -140,7 +140,7 @@ func withoutMinisign(t *testing.T) (dir string) {
 // TestInstallWithoutRights: a user who may not write a directory learns that before anything is
 // fetched.
 func TestInstallWithoutRights(t *testing.T) {
-	needs.Have(t, "root, or a directory of root", runtime.GOOS != "windows", "run the test on Linux or macOS")
+	needs.Have(t, "a Unix system", runtime.GOOS != "windows", "run the test on Linux or macOS")
 	r := newRelease(t, here)
 	cmd := exec.Command("/bin/sh", "-s")
 	cmd.Stdin = bytes.NewReader(readFile(t, filepath.Join(r.dir, "install.sh")))
