@@ -17,9 +17,9 @@ import (
 const maintainer = "Weir maintainers <" + email + ">"
 
 const description = `exact rolling-window rate limiter
- Weir answers requests of other programs whether one more call is within a limit,
- such as 10 per minute and user, over HTTP, the protocol of Redis and that of Envoy.
- No window of the limit's length ever has more calls than the limit allows.`
+Weir answers requests of other programs whether one more call is within a
+limit, such as 10 per minute and user, over HTTP, the protocol of Redis and
+that of Envoy. No window ever has more calls than the limit allows.`
 
 // A packed file is one of a deb or rpm package.
 type packedFile struct {
@@ -214,7 +214,7 @@ func debianChangelog(s *source) []byte {
 func copyright(d *docs) []byte {
 	const own = `Weir, https://` + module + `
 
-Copyright: the authors of Weir
+Copyright 2026 the authors of Weir
 License: Apache-2.0
 
 On Debian systems the full text of the Apache License 2.0 is in
