@@ -35,7 +35,8 @@ func run(w io.Writer, args []string) error {
 	version := flags.String("version", "", "the version, such as v0.1.0")
 	repo := flags.String("repo", ".", "the repository")
 	out := flags.String("out", "dist", "the directory of the files")
-	key := flags.String("key", "", "a file with the private key of minisign; its password is $MINISIGN_PASSWORD; without it a throw-away key signs")
+	key := flags.String("key", "", "a file with the private key of minisign; its password is "+
+		"$MINISIGN_PASSWORD; without it a throw-away key signs")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}

@@ -157,9 +157,12 @@ func trimEmpty(lines []string) []string {
 
 // write writes a section below a heading macro.
 func (sec section) write(b *strings.Builder, macro string) {
-	title := map[string]string{"": "Description", "Usage": "Synopsis"}[sec.title]
-	if title == "" {
-		title = sec.title
+	title := sec.title
+	switch title {
+	case "":
+		title = "Description"
+	case "Usage":
+		title = "Synopsis"
 	}
 	fmt.Fprintf(b, "%s %s\n", macro, strings.ToUpper(title))
 	switch sec.title {

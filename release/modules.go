@@ -98,7 +98,8 @@ func (s *source) requireSiblings(mod *modfile.File, sums map[string]string) (lin
 			continue
 		}
 		if sums[sibling] == "" {
-			return nil, fmt.Errorf("it requires %s, which has no version; add it to the list of released modules, before this one", sibling)
+			return nil, fmt.Errorf("it requires %s, which has no version; "+
+				"add it to the list of released modules, before this one", sibling)
 		}
 		lines = append(lines, sums[sibling])
 		if err := errors.Join(mod.AddRequire(sibling, s.version), mod.DropReplace(sibling, "")); err != nil {

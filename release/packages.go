@@ -51,14 +51,6 @@ func writePackages(s *source, t target, binary string, d *docs, dir string) erro
 
 // packageInfo lays the files of a package and describes it.
 func packageInfo(s *source, t target, binary string, d *docs, packager string) (*nfpm.Info, error) {
-	packed, err := packedFiles(s, binary, d)
-	if err != nil {
-		return nil, err
-	}
-	stage, err := os.MkdirTemp(s.temp, packager+"-")
-	if err != nil {
-		return nil, err
-	}
 	info := nfpm.WithDefaults(&nfpm.Info{
 		Name:            "weir",
 		Arch:            t.arch,
@@ -94,6 +86,22 @@ func packageInfo(s *source, t target, binary string, d *docs, packager string) (
 		state.FileInfo = &files.ContentFileInfo{Owner: "weir", Group: "weir", Mode: 0o700, MTime: s.time}
 		info.Contents = append(info.Contents, state)
 	}
+	packed, err := packedFiles(s, binary, d)
+	if err != nil {
+		return nil, err
+	}
+	laid, err := layFiles(s, packager, packed)
+	info.Contents = append(info.Contents, laid...)
+	return info, err
+}
+
+// layFiles writes the files of a package into a directory, where nfpm reads them.
+func layFiles(s *source, packager string, packed []packedFile) (files.Contents, error) {
+	stage, err := os.MkdirTemp(s.temp, packager+"-")
+	if err != nil {
+		return nil, err
+	}
+	var all files.Contents
 	for i, f := range packed {
 		if f.only != "" && f.only != packager {
 			continue
@@ -102,14 +110,15 @@ func packageInfo(s *source, t target, binary string, d *docs, packager string) (
 		if err := os.WriteFile(laid, f.data, 0o644); err != nil {
 			return nil, err
 		}
-		info.Contents = append(info.Contents, &files.Content{
+		info := &files.ContentFileInfo{Owner: "root", Group: "root", Mode: f.mode, MTime: s.time}
+		all = append(all, &files.Content{
 			Source:      laid,
 			Destination: f.name,
 			Type:        f.kind,
-			FileInfo:    &files.ContentFileInfo{Owner: "root", Group: "root", Mode: f.mode, MTime: s.time},
+			FileInfo:    info,
 		})
 	}
-	return info, nil
+	return all, nil
 }
 
 // packedFiles returns the files of the packages of a target.
@@ -205,7 +214,8 @@ func packagedUnit(unit string) (string, error) {
 
 // debianChangelog returns the one entry that Debian's tools want.
 func debianChangelog(s *source) []byte {
-	const form = "weir (%s) unstable; urgency=medium\n\n  * https://%s/blob/%s/CHANGELOG.md\n\n -- %s  %s\n"
+	const form = "weir (%s) unstable; urgency=medium\n\n" +
+		"  * https://%s/blob/%s/CHANGELOG.md\n\n -- %s  %s\n"
 	const date = "Mon, 02 Jan 2006 15:04:05 -0700"
 	return fmt.Appendf(nil, form, s.number(), module, s.version, maintainer, s.time.Format(date))
 }

@@ -96,10 +96,10 @@ func TestRefusals(t *testing.T) {
 		{nothing, testVersion, []string{"-key", "no-such-key"}, "the key of minisign: open no-such-key"},
 		{nothing, testVersion, []string{"-key", "main.go"}, "main.go is no private key of minisign"},
 		{nothing, testVersion, []string{"-repo", os.TempDir()}, "not a git repository"},
-		{edit("new.txt", "x"), testVersion, nil, "1 changes that are not committed, the first in new.txt; a release is built from a commit"},
+		{edit("new.txt", "x"), testVersion, nil, "changes that are not committed, the first of 1 in new.txt; a release is built from a commit"},
 		{commit, testVersion, nil, "package.json"},
-		{edit("new.txt", "y"), testVersion, nil, "the first in new.txt"},
-		{edit("clients/node/package.json", "{\n  \"version\": \"0.1.0\",\n}\n"), testVersion, nil, "2 changes"},
+		{edit("new.txt", "y"), testVersion, nil, "the first of 1 in new.txt"},
+		{edit("clients/node/package.json", "{\n  \"version\": \"0.1.0\",\n}\n"), testVersion, nil, "the first of 2 in "},
 		{func() { edit("clients/python/src/weirlimit/__init__.py", "__version__ = \"0.2.0\"\n")(); commit() },
 			testVersion, nil, "clients/python/src/weirlimit/__init__.py does not have version 0.1.0; change it there and commit it"},
 	} {

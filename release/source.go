@@ -43,7 +43,8 @@ var versionForm = regexp.MustCompile(`^v[01]\.(0|[1-9]\d*)\.(0|[1-9]\d*)$`)
 // inSource calls do with a source, and removes its directories afterwards.
 func inSource(repo, version string, do func(*source) error) error {
 	if !versionForm.MatchString(version) {
-		return fmt.Errorf("%q is not a version of a release; write VERSION=v0.1.0, with three numbers, the first 0 or 1", version)
+		return fmt.Errorf("%q is not a version of a release; "+
+			"write VERSION=v0.1.0, with three numbers, the first 0 or 1", version)
 	}
 	if err := wantClean(repo); err != nil {
 		return err
@@ -77,7 +78,8 @@ func wantClean(repo string) error {
 	}
 	lines := strings.Split(status, "\n")
 	_, first, _ := strings.Cut(strings.TrimSpace(lines[0]), " ")
-	return fmt.Errorf("the work tree has %d changes that are not committed, the first in %s; a release is built from a commit, so commit them or put them aside with git stash -u",
+	return fmt.Errorf("the work tree has changes that are not committed, the first of %d in %s; "+
+		"a release is built from a commit, so commit them or put them aside with git stash -u",
 		len(lines), strings.TrimSpace(first))
 }
 
@@ -96,7 +98,8 @@ func (s *source) clone(repo string) error {
 		return err
 	}
 	s.commit, s.time = commit, time.Unix(epoch, 0).UTC()
-	if _, err := git(repo, "clone", "--quiet", "--shared", "--no-checkout", "--no-tags", ".", s.dir); err != nil {
+	clone := []string{"clone", "--quiet", "--shared", "--no-checkout", "--no-tags", ".", s.dir}
+	if _, err := git(repo, clone...); err != nil {
 		return err
 	}
 	_, err = s.git("checkout", "--quiet", "--detach", commit)

@@ -72,7 +72,8 @@ func sign(s *source, key signingKey, dir string) error {
 		return err
 	}
 	// A trusted comment usually has the time. This one is the same in each build.
-	signature := minisign.SignWithComments(key.PrivateKey, sums, "weir "+s.version+" "+sumsName, "signature of "+sumsName)
+	trusted := "weir " + s.version + " " + sumsName
+	signature := minisign.SignWithComments(key.PrivateKey, sums, trusted, "signature of "+sumsName)
 	if err := os.WriteFile(filepath.Join(dir, sumsName), sums, 0o644); err != nil {
 		return err
 	}
