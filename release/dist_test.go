@@ -342,10 +342,9 @@ func runImage(t *testing.T, image v1.Image, layer v1.Layer) {
 
 // tryModules tags a clone, and installs its modules from a proxy as their users do.
 func tryModules(t *testing.T, clone string) {
-	must.Do(t, run(t.Output(), []string{"tag", "-version", testVersion, "-repo", clone}))
-	if err := run(io.Discard, []string{"tag", "-version", testVersion, "-repo", clone}); err == nil || !strings.Contains(err.Error(), "no tag was made") {
-		t.Errorf("the same tags once more: %v", err)
-	}
+	tag := func() error { return run(t.Output(), []string{"tag", "-version", testVersion, "-repo", clone}) }
+	must.Do(t, tag())
+	must.Do(t, tag()) // the same tags of the same commit
 	s := &source{version: testVersion, temp: t.TempDir(), dir: clone}
 	for _, dir := range released {
 		mod, err := git(clone, "show", s.tagName(dir)+":"+strings.TrimPrefix(dir+"/go.mod", "./"))
@@ -378,6 +377,11 @@ func tryModules(t *testing.T, clone string) {
 	must.Do(t, os.WriteFile(filepath.Join(user, "main.go"), []byte("package main\n"+imports+"func main() {}\n"), 0o644))
 	if _, err := output(user, env, goCommand, "build", "-o", os.DevNull, "."); err != nil {
 		t.Fatal(err)
+	}
+	who := []string{"-c", "user.name=t", "-c", "user.email=t@example.com"}
+	command(t, "git", append(append([]string{"-C", clone}, who...), "commit", "--quiet", "--allow-empty", "-m", "more")...)
+	if err := tag(); err == nil || !strings.Contains(err.Error(), "no tag was made") {
+		t.Errorf("tags of another commit: %v", err)
 	}
 }
 
