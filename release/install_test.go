@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,6 +96,19 @@ func TestInstall(t *testing.T) {
 	if out, err := exec.Command(filepath.Join(bin, "weir")).Output(); err != nil || len(installed) != 1 {
 		t.Errorf("%v, %s; %s has %v", err, out, bin, installed)
 	}
+}
+
+// TestInstallFromURL fetches over HTTP, as from the page of a release.
+func TestInstallFromURL(t *testing.T) {
+	needs.Program(t, "curl", "wget")
+	r := newRelease(t, here)
+	server := httptest.NewServer(http.FileServer(http.Dir(r.dir)))
+	defer server.Close()
+	if _, stdout, stderr, err := r.install("WEIR_DIST=" + server.URL); err != nil || !strings.Contains(stdout, "weir v0.1.0 ") {
+		t.Errorf("%v, it printed %q and %q", err, stdout, stderr)
+	}
+	r.change(r.archive)
+	r.wantRefusal("does not have the checksum", "WEIR_DIST="+server.URL)
 }
 
 // TestInstallRefuses: a file that is not as it should be installs nothing.
