@@ -127,6 +127,22 @@ func TestAssemble(t *testing.T) {
 	}
 }
 
+// TestLicenses: a dependency brings its texts, and one without a license is rejected.
+func TestLicenses(t *testing.T) {
+	dir := t.TempDir()
+	d := dependency{path: "example.com/d", version: "v1.0.0"}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "PATENTS"), []byte("a grant\n"), 0o644))
+	if err := d.readLicenses(dir); err == nil || !strings.Contains(err.Error(), "example.com/d v1.0.0 has no license that is known") {
+		t.Errorf("without a license: %v", err)
+	}
+	d = dependency{}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "LICENSE"), readFile(t, "../LICENSE"), 0o644))
+	must.Do(t, d.readLicenses(dir))
+	if !slices.Equal(d.licenses, []string{"Apache-2.0"}) || !strings.HasSuffix(d.notices, "a grant\n") {
+		t.Errorf("the licenses are %q, the texts end in %q", d.licenses, d.notices[len(d.notices)-20:])
+	}
+}
+
 func gunzip(t *testing.T, file string) []byte {
 	t.Helper()
 	return unpacked(t, readFile(t, file))

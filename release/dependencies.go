@@ -76,8 +76,12 @@ func (s *source) moduleDir(d dependency) (string, error) {
 	return filepath.Join(s.moduleCache(), filepath.FromSlash(path)+"@"+version), err
 }
 
-// licenseFile matches the names of the files that a program must be accompanied by.
-var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|notice|copying|patents)`)
+// The names of the files that a program must be accompanied by, and of those among them that
+// have a license with an SPDX identifier.
+var (
+	noticeFile  = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)`)
+	licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying)`)
+)
 
 // readLicenses sets licenses and notices. A dependency without a known license is an error:
 // nobody may pass it on.
@@ -87,24 +91,31 @@ func (d *dependency) readLicenses(dir string) error {
 		return err
 	}
 	for _, entry := range entries {
-		if entry.IsDir() || !licenseFile.MatchString(entry.Name()) {
+		if entry.IsDir() || !noticeFile.MatchString(entry.Name()) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
 		if err != nil {
 			return err
 		}
-		for _, match := range licensecheck.Scan(text).Match {
-			if !match.IsURL && !slices.Contains(d.licenses, match.ID) {
-				d.licenses = append(d.licenses, match.ID)
-			}
-		}
 		d.notices += strings.TrimSpace(string(text)) + "\n"
+		if licenseFile.MatchString(entry.Name()) {
+			d.addLicenses(text)
+		}
 	}
 	if len(d.licenses) == 0 {
 		return fmt.Errorf("%s %s has no license that is known", d.path, d.version)
 	}
 	return nil
+}
+
+// addLicenses adds the licenses of a text that are not there yet.
+func (d *dependency) addLicenses(text []byte) {
+	for _, match := range licensecheck.Scan(text).Match {
+		if !match.IsURL && !slices.Contains(d.licenses, match.ID) {
+			d.licenses = append(d.licenses, match.ID)
+		}
+	}
 }
 
 // notices returns the licenses of all others whose code is in the program.

@@ -60,9 +60,12 @@ func TestDist(t *testing.T) {
 	for _, name := range []string{"a", "another/directory"} {
 		clone := filepath.Join(t.TempDir(), name)
 		command(t, "git", "clone", "--quiet", "--shared", repo, clone)
+		clones = append(clones, clone)
+	}
+	for _, clone := range clones {
 		out := filepath.Join(clone, "dist")
 		must.Do(t, run(t.Output(), []string{"dist", "-version", testVersion, "-repo", clone, "-key", key, "-out", out}))
-		dists, clones = append(dists, out), append(clones, clone)
+		dists = append(dists, out)
 	}
 	wantEqual(t, dists[0], dists[1])
 	dist := dists[0]
