@@ -155,10 +155,10 @@ func packedFiles(s *source, binary string, d *docs) ([]packedFile, error) {
 		{name: "/usr/share/zsh/site-functions/_weir", data: d.completions["zsh"], only: "rpm"},
 		{name: "/usr/share/fish/vendor_completions.d/weir.fish", data: d.completions["fish"]},
 		{name: doc + "README.md", data: d.texts["README.md"]},
-		{name: doc + "copyright", data: copyright(d), only: "deb"},
+		{name: doc + "copyright", data: []byte(copyright), only: "deb"},
 		{name: doc + "changelog.gz", data: changes, only: "deb"},
 		{name: doc + "CHANGELOG.md", data: d.texts["CHANGELOG.md"], only: "rpm"},
-		{name: doc + noticesName, data: d.texts[noticesName], only: "rpm"},
+		{name: doc + noticesName, data: d.texts[noticesName]},
 		{name: "/usr/share/licenses/weir/LICENSE", data: d.texts["LICENSE"], only: "rpm"},
 		{name: "/usr/share/lintian/overrides/weir", data: text[3], only: "deb"},
 	}
@@ -220,16 +220,13 @@ func debianChangelog(s *source) []byte {
 	return fmt.Appendf(nil, form, s.number(), module, s.version, maintainer, s.time.Format(date))
 }
 
-// copyright returns the file that Debian's packages have instead of LICENSE.
-func copyright(d *docs) []byte {
-	const own = `Weir, https://` + module + `
+// copyright is the file that Debian's packages have instead of LICENSE.
+const copyright = `Weir, https://` + module + `
 
 Copyright 2026 the authors of Weir
 License: Apache-2.0
 
 On Debian systems the full text of the Apache License 2.0 is in
-/usr/share/common-licenses/Apache-2.0.
-
+/usr/share/common-licenses/Apache-2.0. The licenses of the modules in the
+program are in /usr/share/doc/weir/` + noticesName + `.
 `
-	return append([]byte(own), d.texts[noticesName]...)
-}
