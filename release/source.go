@@ -108,17 +108,17 @@ func (s *source) clone(repo string) error {
 
 // wantClientVersions rejects a version that the clients do not have: they write it themselves.
 func (s *source) wantClientVersions() error {
-	for file, pattern := range map[string]string{
-		"clients/node/package.json":                `(?m)^  "version": "(.+)",$`,
-		"clients/python/src/weirlimit/__init__.py": `(?m)^__version__ = "(.+)"$`,
+	for _, c := range []struct{ file, pattern string }{
+		{"clients/node/package.json", `(?m)^  "version": "(.+)",$`},
+		{"clients/python/src/weirlimit/__init__.py", `(?m)^__version__ = "(.+)"$`},
 	} {
-		text, err := s.read(file)
+		text, err := s.read(c.file)
 		if err != nil {
 			return err
 		}
-		found := regexp.MustCompile(pattern).FindSubmatch(text)
+		found := regexp.MustCompile(c.pattern).FindSubmatch(text)
 		if found == nil || string(found[1]) != s.number() {
-			return fmt.Errorf("%s does not have version %s; change it there and commit it", file, s.number())
+			return fmt.Errorf("%s does not have version %s; change it there and commit it", c.file, s.number())
 		}
 	}
 	return nil

@@ -116,8 +116,8 @@ func TestGoItselfFails(t *testing.T) {
 }
 
 // TestNothingIsLeftOut: go.work has every module of the tree, and the steps of each tier cover
-// every package of them, those of make check all but
-// leftOut. The race detector runs where memory is shared.
+// every package of them, those of make check all but leftOut. The
+// race detector runs where memory is shared.
 func TestNothingIsLeftOut(t *testing.T) {
 	needs.AllModules(t)
 	t.Chdir("../../..")
