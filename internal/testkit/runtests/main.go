@@ -97,12 +97,12 @@ func (s step) String() string {
 // package report itself run with the race detector.
 const browser = module + "/cmd/weir/internal/report/browsertest"
 
-// releasing is a program of one goroutine whose dependencies are large, so `make check` does not
-// compile them for the race detector. `make test` runs its tests.
+// releasing is a program of one goroutine whose dependencies are two hundred packages. Only
+// `make check` compiles them, and not for the race detector.
 const releasing = module + "/release"
 
-// leftOut are the packages that `make check` leaves out.
-var leftOut = []string{browser, releasing}
+// leftOut are the packages that a tier leaves out.
+var leftOut = map[string]string{"quick": releasing, "test": releasing, "check": browser}
 
 // assembled are the packages that the build tag purego changes, and those that test it: the
 // assembly of package keytable, under the memory engine.
@@ -139,16 +139,20 @@ func stepsOf(tier string) ([]step, error) {
 	var steps []step
 	switch tier {
 	case "quick":
-		steps = []step{{[]string{"-short", light}, patterns(all), nil}}
+		most := slices.DeleteFunc(slices.Clone(all), func(dir string) bool { return dir == "release" })
+		steps = []step{{[]string{"-short", light}, patterns(most), nil}}
 	case "test":
-		steps = []step{{[]string{"-race", light, withoutMutants}, raced, nil}, {[]string{light}, others, nil}}
+		most := slices.DeleteFunc(slices.Clone(others), func(pkg string) bool { return pkg == releasing })
+		steps = []step{{[]string{"-race", light, withoutMutants}, raced, nil}, {[]string{light}, most, nil}}
 	case "check":
 		const faults = module + "/cmd/weir/internal/faulttest"
-		most := slices.DeleteFunc(slices.Concat(raced, others), func(pkg string) bool { return pkg == faults || slices.Contains(leftOut, pkg) })
+		most := slices.DeleteFunc(slices.Concat(raced, others), func(pkg string) bool {
+			return pkg == faults || pkg == browser || pkg == releasing
+		})
 		steps = []step{
 			{race, []string{faults}, []string{"-args", "-faulttest.seeds=1", "-weirtest.attempts=20000", "-weirtest.hammers=12"}},
 			{race, most, nil},
-			{nil, shortened, nil},
+			{nil, append(shortened, releasing), nil},
 			{[]string{"-race", "-tags=purego"}, assembled, nil},
 			{[]string{"-run=^TestKills$|^TestImages$|^TestDamagedImages$|^TestMixedDirectories$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.kills=100", "-weirdisk.images=2000"}},
 		}
