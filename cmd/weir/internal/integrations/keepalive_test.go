@@ -32,6 +32,10 @@ func forward(t *testing.T, to string) (address string, made *atomic.Int64) {
 	return address, made
 }
 
+// mostLost is the number of questions of a proxy that may fail on a machine whose processors are all
+// busy. The proxy then answers 503 and nothing is charged, which other tests are about.
+const mostLost = 3
+
 // Proxies reuse their connections to weir, after grants and after denials, so a request costs
 // no handshake. nginx also does if many requests are in flight: each connection that it closed
 // would block a port for a minute, and without a free port it takes weir for down.
@@ -48,10 +52,15 @@ func TestKeepsConnections(t *testing.T) {
 				s.client.Transport = &http.Transport{MaxIdleConnsPerHost: callers}
 				t.Cleanup(s.client.CloseIdleConnections)
 				var all sync.WaitGroup
+				var lost atomic.Int64
 				for caller := range callers {
 					all.Go(func() {
 						for i := range 30 {
-							if r := s.get("/", "X-User", fmt.Sprint(caller)); i < 3 {
+							r := s.get("/", "X-User", fmt.Sprint(caller))
+							if r.status == http.StatusServiceUnavailable && lost.Add(1) <= mostLost {
+								r = s.get("/", "X-User", fmt.Sprint(caller))
+							}
+							if i < 3 {
 								s.wantGranted("request", r, 2-i)
 							} else {
 								s.wantDenied("request", r)
@@ -60,6 +69,9 @@ func TestKeepsConnections(t *testing.T) {
 					})
 				}
 				all.Wait()
+				if n := lost.Load(); n > 0 {
+					t.Logf("%d of %d questions were lost and asked again", n, 30*callers)
+				}
 				if n := made.Load(); n < 1 || n > opened {
 					t.Errorf("%d questions took %d connections", 30*callers, n)
 				}
