@@ -101,8 +101,13 @@ const browser = module + "/cmd/weir/internal/report/browsertest"
 // `make check` compiles them, and not for the race detector.
 const releasing = module + "/release"
 
-// leftOut are the packages that a tier leaves out.
-var leftOut = map[string]string{"quick": releasing, "test": releasing, "check": browser}
+// leftOut are the packages that a tier leaves out. Those of make check have no goroutines of their
+// own that make test has not seen: they start programs, and read pages.
+var leftOut = map[string][]string{
+	"quick": {releasing},
+	"test":  {releasing},
+	"check": {browser, module + "/cmd/weir/internal/docsrun", module + "/cmd/weir/internal/docstest"},
+}
 
 // assembled are the packages that the build tag purego changes, and those that test it: the
 // assembly of package keytable, under the memory engine.
@@ -142,13 +147,11 @@ func stepsOf(tier string) ([]step, error) {
 		most := slices.DeleteFunc(slices.Clone(all), func(dir string) bool { return dir == "release" })
 		steps = []step{{[]string{"-short", light}, patterns(most), nil}}
 	case "test":
-		most := slices.DeleteFunc(slices.Clone(others), func(pkg string) bool { return pkg == releasing })
+		most := without(others, leftOut[tier]...)
 		steps = []step{{[]string{"-race", light, withoutMutants}, raced, nil}, {[]string{light}, most, nil}}
 	case "check":
 		const faults = module + "/cmd/weir/internal/faulttest"
-		most := slices.DeleteFunc(slices.Concat(raced, others), func(pkg string) bool {
-			return pkg == faults || pkg == browser || pkg == releasing
-		})
+		most := without(slices.Concat(raced, others), append(leftOut[tier], faults, releasing)...)
 		steps = []step{
 			{race, []string{faults}, []string{"-args", "-faulttest.seeds=1", "-weirtest.attempts=20000", "-weirtest.hammers=12"}},
 			{race, most, nil},
@@ -158,6 +161,11 @@ func stepsOf(tier string) ([]step, error) {
 		}
 	}
 	return slices.DeleteFunc(steps, func(s step) bool { return len(s.packages) == 0 }), nil
+}
+
+// without returns the packages that are not among some.
+func without(packages []string, some ...string) []string {
+	return slices.DeleteFunc(slices.Clone(packages), func(pkg string) bool { return slices.Contains(some, pkg) })
 }
 
 // patterns returns the patterns of all packages of the modules.
