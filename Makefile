@@ -39,7 +39,7 @@ quick: ## Run format, vet and every test without a server or another program, in
 	@GO=$(GO) scripts/lint --quick
 	@$(RUNTESTS) quick
 
-test: ## Name and install missing programs, if that needs no password; then staticcheck and all tests, in six minutes.
+test: ## Name and install missing programs, if that needs no password; then staticcheck and all tests, in eight minutes.
 	@scripts/tools --no-password || true
 	@GO=$(GO) scripts/lint
 	@$(RUNTESTS) test
