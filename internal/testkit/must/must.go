@@ -1,4 +1,4 @@
-// Package must ends a test whose preparation fails, for example because a file cannot be read or
+// Package must ends a test if its preparation fails, for example because a file cannot be read or
 // a port is taken. A test compares the errors of its subject itself.
 package must
 

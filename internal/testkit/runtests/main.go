@@ -93,16 +93,16 @@ func (s step) String() string {
 	return strings.Join(slices.Concat([]string{"go test"}, s.flags, packages, s.args), " ")
 }
 
-// browser is a package whose tests open pages of package report in a browser. The tests of
+// browser is the package of the tests that open pages of package report in a browser. The tests of
 // package report itself run with the race detector.
 const browser = module + "/cmd/weir/internal/report/browsertest"
 
-// releasing is a program of one goroutine whose dependencies are two hundred packages. Only
+// releasing is a program of one goroutine with two hundred packages as dependencies. Only
 // `make check` compiles them, and not for the race detector.
 const releasing = module + "/release"
 
-// leftOut are the packages that a tier leaves out. Those of make check have no goroutines of their
-// own that make test has not seen: they start programs, and read pages.
+// leftOut are the packages that a tier leaves out. Those of make check start programs and read
+// pages, which the race detector does not see. They run in make test.
 var leftOut = map[string][]string{
 	"quick": {releasing},
 	"test":  {releasing},
