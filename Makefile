@@ -44,7 +44,7 @@ test: ## Name and install missing programs, if that needs no password; then stat
 	@GO=$(GO) scripts/lint
 	@$(RUNTESTS) test
 
-check: ## Run the rest of CI, in eleven minutes: the race detector everywhere, changed fuzz targets, longer faults.
+check: ## Run the rest of CI, in eleven minutes: the race detector on all but tests of pages, changed fuzz targets, longer faults.
 	@GO=$(GO) scripts/fuzz --changed 10s
 	@$(RUNTESTS) check
 

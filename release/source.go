@@ -19,10 +19,10 @@ const module = "github.com/weirlimit/weir"
 // released, has the go.mod files of the release; see releaseModules.
 type source struct {
 	version string    // such as v0.1.0
-	commit  string    // that is released
-	time    time.Time // of the commit; the only clock of a release
+	commit  string    // the commit that is released
+	time    time.Time // time of the commit; the only clock of a release
 	temp    string    // a directory for everything that is not kept
-	dir     string    // of the clone
+	dir     string    // directory of the clone
 }
 
 // number returns the version as packages write it: 0.1.0.
