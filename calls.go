@@ -33,21 +33,27 @@ type Call struct {
 // Other operations are methods: of a [Reservation], or [Limiter.Count], [Limiter.Reset] and
 // [Limiter.Block].
 func (c *Call) Do(ctx context.Context) (Decision, error) {
+	c.do(ctx)
+	return c.Decision, c.Err
+}
+
+// do is Do without its results. Do is inlined into its callers, which saves two copies of the
+// decision: 40 ns of 190 (BenchmarkDecide).
+func (c *Call) do(ctx context.Context) {
 	var p engine.Call
 	c.Decision = Decision{}
 	if c.Err = c.prepare(&p); c.Err != nil {
-		return c.Decision, c.Err
+		return
 	}
 	if c.Limiter.do(ctx, &p); p.Err != nil {
 		clear(c.Request.States)
 		c.Err = p.Err
-		return c.Decision, c.Err
+		return
 	}
-	c.Decision = answer(&p)
+	c.Decision.answer(&p)
 	if c.Op == engine.Refund && c.Decision.Granted > 0 {
 		c.Limiter.releaseHolds(&c.Key)
 	}
-	return c.Decision, nil
 }
 
 // prepare checks the call and copies it into p, a zero call for engines (R14).
@@ -160,7 +166,7 @@ func takeAnswers(calls []Call, prepared []engine.Call) {
 			clear(c.Request.States)
 			continue
 		}
-		c.Decision = answer(p)
+		c.Decision.answer(p)
 	}
 }
 

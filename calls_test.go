@@ -31,8 +31,8 @@ func TestTogetherInAnyOrderOfBy(t *testing.T) {
 		return mustNew(t, Policy{Name: "p", Dimensions: names, Limits: []Limit{{Name: "l", Max: 5, Window: time.Hour, By: names}}}, WithEngine(m))
 	}
 	calls := []Call{attempt(by("user", "ip"), K("u", "i"), 2), attempt(by("ip", "user"), K("i", "u"), 2)}
-	if err := DecideTogether(ctx, calls); err != nil || calls[1].Decision.Remaining != 1 || m.Len() != 1 {
-		t.Errorf("%v, %+v, %d histories; want one with room for 1", err, calls[1].Decision, m.Len())
+	if err := DecideTogether(ctx, calls); err != nil || calls[1].Decision.Remaining != 1 || m.Stats().Keys != 1 {
+		t.Errorf("%v, %+v, %d histories; want one with room for 1", err, calls[1].Decision, m.Stats().Keys)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestTogetherRejects(t *testing.T) {
 			t.Errorf("%v, %+v; want %v of call 1 with %q", err, calls[0].Decision, c.err, text)
 		}
 	}
-	assert.Equal(t, m.Len(), 0, "histories after bad input")
+	assert.Equal(t, m.Stats().Keys, 0, "histories after bad input")
 	// Instants are cut to whole microseconds (R1), so these two are one.
 	begin := time.Unix(7, 0)
 	one, same := good(), good()

@@ -32,7 +32,7 @@ type layer struct {
 }
 
 var layers = []layer{
-	{[]string{"internal/clientaddr", "internal/duration", "internal/filewatch", "internal/isnil", "internal/keyenc", "internal/lifetime", "internal/nearest", "internal/option", "internal/outagelog", "internal/policyfile", "internal/shorten"},
+	{[]string{"internal/adversary", "internal/clientaddr", "internal/duration", "internal/filewatch", "internal/isnil", "internal/keyenc", "internal/lifetime", "internal/nearest", "internal/option", "internal/outagelog", "internal/policyfile", "internal/shorten"},
 		nil, "small packages that know nothing of policies"},
 	{[]string{"internal/window"}, nil, "arithmetic on histories, readable by any engine"},
 	{[]string{"internal/keytable"},
@@ -40,14 +40,15 @@ var layers = []layer{
 	{[]string{"engine"},
 		[]string{"internal/keyenc", "internal/shorten", "internal/window"}, "the contract between limiters and stores, with compiled rules"},
 	{[]string{"internal/misuse", "internal/redisslot", "internal/rulecache"}, []string{"engine"}, "errors of zero engines; the slots of a Redis Cluster; what an engine made of rules, while they live"},
+	{[]string{"internal/documents"}, []string{"engine", "internal/misuse"}, "the documents of engines of one process, and those inside wrappers"},
 	{[]string{"internal/memory", "weirdisk", "weirredis"},
-		[]string{"engine", "internal/isnil", "internal/keyenc", "internal/keytable", "internal/misuse", "internal/option", "internal/redisslot", "internal/rulecache", "internal/window", "row"}, "engines; they know no limiters, no policy file and no protocol"},
+		[]string{"engine", "internal/documents", "internal/isnil", "internal/keyenc", "internal/keytable", "internal/misuse", "internal/option", "internal/redisslot", "internal/rulecache", "internal/window", "row"}, "engines; they know no limiters, no policy file and no protocol"},
 	{[]string{"."},
-		[]string{"engine", "internal/isnil", "internal/keyenc", "internal/lifetime", "internal/memory", "internal/misuse", "internal/option", "internal/shorten", "internal/window"}, "every package imports it, so its dependencies would be those of every program"},
+		[]string{"engine", "internal/documents", "internal/isnil", "internal/keyenc", "internal/lifetime", "internal/memory", "internal/misuse", "internal/option", "internal/shorten", "internal/window"}, "every package imports it, so its dependencies would be those of every program"},
 	{[]string{"weirredis/goredisconn", "weirredis/rueidisconn"},
 		[]string{"engine", "internal/isnil", "weirredis"}, "clients of Redis, linked only by their importers"},
 	{[]string{"fallback"},
-		[]string{".", "engine", "internal/isnil", "internal/memory", "internal/misuse", "internal/option", "internal/outagelog", "internal/rulecache", "internal/window"}, "decides while the store is slow or out; it works with every engine, so it imports no store"},
+		[]string{".", "engine", "internal/documents", "internal/isnil", "internal/memory", "internal/misuse", "internal/option", "internal/outagelog", "internal/rulecache", "internal/window"}, "decides while the store is slow or out; it works with every engine, so it imports no store"},
 	{[]string{"internal/dims"}, []string{"."}, "the dimensions of limits that come from elsewhere"},
 	{[]string{"internal/spec"}, []string{".", "engine"}, "the rules once more, naive: it shares the vocabulary and no arithmetic"},
 	{[]string{"internal/conformance", "weirtest"},
@@ -60,19 +61,23 @@ var layers = []layer{
 	{[]string{"internal/definition"},
 		[]string{"internal/clientaddr", "internal/shorten", "policy"}, "what is closed, expired or probably a mistake in a policy of a file"},
 	{[]string{"internal/enforce", "enforce"},
-		[]string{".", "engine", "internal/answer", "internal/clientaddr", "internal/definition", "internal/filewatch", "internal/isnil", "internal/keyenc", "internal/misuse", "internal/nearest", "internal/policyfile", "policy", "row"}, "the policies of a file at work, the same for every front and for library users"},
+		[]string{".", "engine", "internal/answer", "internal/clientaddr", "internal/definition", "internal/documents", "internal/filewatch", "internal/isnil", "internal/keyenc", "internal/misuse", "internal/nearest", "internal/policyfile", "policy", "row"}, "the policies of a file at work, the same for every front and for library users"},
 	{[]string{"weirgrpc", "weirhttp"},
 		[]string{".", "engine", "internal/answer", "internal/clientaddr", "internal/fields", "internal/keyby", "internal/option", "internal/outagelog", "internal/problemdoc", "internal/shorten"}, "gRPC and net/http around a Limiter; they work without files and without our service"},
 	{[]string{"internal/testkit/assert", "internal/testkit/httpapitest", "internal/testkit/jsontest", "internal/testkit/listentest", "internal/testkit/markdown", "internal/testkit/memstats", "internal/testkit/must", "internal/testkit/mutants", "internal/testkit/needs", "internal/testkit/race", "internal/testkit/txtar"},
 		nil, "helpers of tests; a reference must not share code with its subject"},
-	{[]string{"internal/testkit/program", "internal/testkit/redistest", "internal/testkit/runtests"},
+	{[]string{"internal/testkit/documenttest", "internal/testkit/program", "internal/testkit/redistest", "internal/testkit/runtests"},
 		[]string{"engine", "internal/testkit/needs", "weirredis", "weirtest"}, "programs and servers for tests"},
 	{[]string{"internal/testkit/policytest"},
 		[]string{".", "engine", "internal/answer", "internal/duration", "internal/enforce", "policy"}, "runs the tests of a policy file; its callers print the results"},
 	{[]string{"cmd/weir/internal/testkit/enginetest"},
 		[]string{"weirredis", "weirredis/rueidisconn"}, "the Redis engine for tests of packages above it"},
-	{[]string{"cmd/weir/internal/integrations", "cmd/weir/internal/listen", "cmd/weir/internal/observe", "cmd/weir/internal/redact", "cmd/weir/internal/report", "cmd/weir/internal/strictjson", "cmd/weir/internal/topkeys"},
-		[]string{".", "engine", "internal/answer", "internal/clientaddr", "internal/shorten"}, "parts of the program that know no policies"},
+	{[]string{"cmd/weir/internal/look"},
+		nil, "a style and a script; there is nothing to import"},
+	{[]string{"cmd/weir/internal/integrations", "cmd/weir/internal/listen", "cmd/weir/internal/observe", "cmd/weir/internal/page", "cmd/weir/internal/redact", "cmd/weir/internal/report", "cmd/weir/internal/strictjson", "cmd/weir/internal/systemd", "cmd/weir/internal/topkeys"},
+		[]string{".", "engine", "cmd/weir/internal/look", "internal/answer", "internal/clientaddr", "internal/shorten"}, "parts of the program that know no policies"},
+	{[]string{"cmd/weir/internal/audit"},
+		[]string{"cmd/weir/internal/redact", "internal/adversary", "internal/duration", "internal/shorten"}, "the adversary of the scoreboard against a service or a program; it knows no policies"},
 	{[]string{"cmd/weir/internal/metrics", "cmd/weir/internal/otlp"},
 		[]string{"cmd/weir/internal/observe", "cmd/weir/internal/redact", "internal/shorten"}, "metrics and spans; they make no decisions"},
 	{[]string{"cmd/weir/internal/logs/accesslog", "cmd/weir/internal/logs/replay", "cmd/weir/internal/logs/suggest"},
@@ -90,11 +95,11 @@ var layers = []layer{
 	{[]string{"cmd/weir/internal/front/resp"},
 		[]string{".", "engine", "cmd/weir/internal/calls", "cmd/weir/internal/inline", "cmd/weir/internal/listen", "cmd/weir/internal/observe", "cmd/weir/internal/reserve", "internal/answer", "internal/enforce", "internal/nearest"}, "the protocol of Redis clients; independent of listeners and flags"},
 	{[]string{"cmd/weir/internal/server/httpapi"},
-		[]string{".", "engine", "cmd/weir/internal/calls", "cmd/weir/internal/front/envoy", "cmd/weir/internal/inline", "cmd/weir/internal/listen", "cmd/weir/internal/metrics", "cmd/weir/internal/observe", "cmd/weir/internal/reserve", "cmd/weir/internal/strictjson", "cmd/weir/internal/topkeys", "internal/answer", "internal/clientaddr", "internal/definition", "internal/enforce", "internal/fields", "internal/nearest", "internal/problemdoc", "policy", "weirhttp"}, "the calls of HTTP; independent of listeners and flags"},
+		[]string{".", "engine", "cmd/weir/internal/calls", "cmd/weir/internal/front/envoy", "cmd/weir/internal/inline", "cmd/weir/internal/listen", "cmd/weir/internal/metrics", "cmd/weir/internal/observe", "cmd/weir/internal/page", "cmd/weir/internal/reserve", "cmd/weir/internal/strictjson", "cmd/weir/internal/topkeys", "internal/answer", "internal/clientaddr", "internal/definition", "internal/enforce", "internal/fields", "internal/nearest", "internal/problemdoc", "policy", "weirhttp"}, "the calls of HTTP; independent of listeners and flags"},
 	{[]string{"cmd/weir/internal/server"},
-		[]string{".", "engine", "cmd/weir/internal/calls", "cmd/weir/internal/front/...", "cmd/weir/internal/inline", "cmd/weir/internal/listen", "cmd/weir/internal/metrics", "cmd/weir/internal/observe", "cmd/weir/internal/recorder", "cmd/weir/internal/reserve", "cmd/weir/internal/server/httpapi", "cmd/weir/internal/topkeys", "fallback", "internal/definition", "internal/enforce", "policy", "weirdisk"}, "the service of weir serve: configuration, listeners, reload and shutdown"},
+		[]string{".", "engine", "cmd/weir/internal/calls", "cmd/weir/internal/front/...", "cmd/weir/internal/inline", "cmd/weir/internal/listen", "cmd/weir/internal/metrics", "cmd/weir/internal/observe", "cmd/weir/internal/recorder", "cmd/weir/internal/reserve", "cmd/weir/internal/server/httpapi", "cmd/weir/internal/topkeys", "fallback", "internal/definition", "internal/documents", "internal/enforce", "policy", "weirdisk"}, "the service of weir serve: configuration, listeners, reload and shutdown"},
 	{[]string{"cmd/weir/internal/store"},
-		[]string{".", "engine", "cmd/weir/internal/redact", "internal/nearest", "weirdisk", "weirredis", "weirredis/rueidisconn"}, "a store from the word or URL that an operator writes"},
+		[]string{".", "engine", "cmd/weir/internal/redact", "internal/documents", "internal/nearest", "weirdisk", "weirredis", "weirredis/rueidisconn"}, "a store from the word or URL that an operator writes"},
 	{[]string{"cmd/weir"}, []string{"..."}, "flags in, exit code out"},
 	{[]string{"clients/...", "deploy", "release", "scripts", "examples/...", "cmd/weir/internal/docsrun", "cmd/weir/internal/docstest", "cmd/weir/internal/faulttest", "cmd/weir/internal/integrations/prometheus"},
 		[]string{"..."}, "tests, and programs for readers; no package imports them"},
@@ -159,9 +164,14 @@ func TestImportsFollowTheLayers(t *testing.T) {
 }
 
 // TestPackagesOfTheProgramAreBelowIt: a package that only the program imports is below
-// cmd/weir/internal. Helpers of tests, and what users import, may stand elsewhere.
+// cmd/weir/internal. Helpers of tests, and what users or benchmarks import, may stand elsewhere.
 func TestPackagesOfTheProgramAreBelowIt(t *testing.T) {
 	importers := map[string][]string{}
+	for _, imported := range benchImports(t) {
+		if to, ours := directory(imported); ours {
+			importers[to] = append(importers[to], "bench")
+		}
+	}
 	for from, all := range readImports() {
 		for _, imported := range all.program {
 			if to, ours := directory(imported); ours {
@@ -176,6 +186,28 @@ func TestPackagesOfTheProgramAreBelowIt(t *testing.T) {
 			t.Errorf("%s is imported by the program only; move it below cmd/weir/internal", dir)
 		}
 	}
+}
+
+// benchImports returns the imports of the programs of benchmarks, which sources leaves out.
+func benchImports(t *testing.T) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir("bench", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range file.Imports {
+			all = append(all, strings.Trim(spec.Path.Value, `"`))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // within reports whether the pattern of a row stands for the directory.

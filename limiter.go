@@ -395,25 +395,29 @@ func (l *Limiter) decide(ctx context.Context, op engine.Op, key *Key, n int64, d
 	if l.do(ctx, &c); c.Err != nil {
 		return c.Err
 	}
-	*d = answer(&c)
+	d.answer(&c)
 	return nil
 }
 
-// answer returns the decision of a call without an error.
-func answer(c *engine.Call) Decision {
+// answerOf returns the decision of a call without an error.
+func answerOf(c *engine.Call) (d Decision) {
+	d.answer(c)
+	return d
+}
+
+// answer sets d, a zero Decision, to that of a call without an error.
+func (d *Decision) answer(c *engine.Call) {
 	if c.Op == engine.Refund {
-		return Decision{
-			Allowed:  true,
-			Granted:  c.Result.Granted,
-			Degraded: c.Result.Degraded,
-			Replayed: c.Result.Replayed,
-		}
+		d.Allowed = true
+		d.Granted = c.Result.Granted
+		d.Degraded = c.Result.Degraded
+		d.Replayed = c.Result.Replayed
+		return
 	}
-	d := Decision(c.Result)
+	*d = Decision(c.Result)
 	if d.Limit != "" {
 		d.explain(c.Rules)
 	}
-	return d
 }
 
 // do decides a call. It calls the memory engine directly and by reference: nothing leaves the

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/memory"
 	"github.com/weirlimit/weir/internal/misuse"
 	"github.com/weirlimit/weir/internal/option"
@@ -30,7 +31,10 @@ import (
 // The histories of a limit are kept for the longest window that the limit ever had on
 // this engine: a shortened window frees memory as slowly as before (R12). A bucket is kept
 // until it is full. The rate of every bucket is remembered, in about 100 bytes.
-type Memory struct{ engine *memory.Memory }
+type Memory struct {
+	engine    *memory.Memory
+	documents documents.Store
+}
 
 // MemoryOption sets one property of a Memory that [NewMemory] makes. A nil MemoryOption changes
 // nothing.
@@ -55,7 +59,7 @@ func MaxBytes(n int64) MemoryOption { return func(c *memoryConfig) { c.bytes = m
 func NewMemory(opts ...MemoryOption) *Memory {
 	var c memoryConfig
 	option.Apply(&c, opts)
-	return &Memory{memory.New(memory.Options{MaxKeys: c.keys, MaxBytes: c.bytes})}
+	return &Memory{engine: memory.New(memory.Options{MaxKeys: c.keys, MaxBytes: c.bytes})}
 }
 
 // Do decides calls in their order. A [Limiter] calls it. On the zero or nil Memory every call is an
@@ -68,6 +72,9 @@ func (m *Memory) Do(ctx context.Context, calls []engine.Call) {
 	m.engine.Do(ctx, calls)
 }
 
+// errZeroMemory is the error of the documents of the zero and the nil Memory.
+var errZeroMemory = misuse.Error(context.Background(), "weir.NewMemory")
+
 // inner returns the engine of a Memory, or nil for the zero and the nil one.
 func (m *Memory) inner() *memory.Memory {
 	if m == nil {
@@ -76,21 +83,20 @@ func (m *Memory) inner() *memory.Memory {
 	return m.engine
 }
 
-// Len is the number of keys held, counted once for each limit they have a history in,
-// idle ones included, and of operations with an idempotency key.
-func (m *Memory) Len() int { return m.inner().Len() }
-
-// Bytes is the memory of histories, keys, operations and tables.
-func (m *Memory) Bytes() int64 { return m.inner().Bytes() }
-
-// Caps are MaxKeys and MaxBytes, 0 for no cap.
-func (m *Memory) Caps() (keys, bytes int64) { return m.inner().Caps() }
-
-// Rejected is the number of attempts and records rejected with ErrFull so far.
-func (m *Memory) Rejected() int64 { return m.inner().Rejected() }
+// Stats returns the number of keys, the bytes that they take, and the caps.
+func (m *Memory) Stats() engine.MemoryStats { return m.inner().Stats() }
 
 // Sweep removes all histories and operations that no longer count on the engine's clock,
 // a slice of a shard at a time, and returns their number. Calling it is optional:
 // recordings sweep a little each. It is for programs that want their memory back while
 // no units are recorded.
 func (m *Memory) Sweep() (removed int) { return m.inner().Sweep() }
+
+// Documents returns the documents beside the histories. They are lost at the end of the process,
+// and their bytes do not count for MaxBytes.
+func (m *Memory) Documents() engine.Documents {
+	if m.inner() == nil {
+		return documents.Failing(errZeroMemory)
+	}
+	return &m.documents
+}

@@ -102,7 +102,7 @@ func TestBytesAKey(t *testing.T) {
 		if got > c.most {
 			t.Errorf("%d events a key: %.1f bytes, want at most %.0f", c.events, got, c.most)
 		}
-		if own := float64(l.memory.Bytes()) / float64(c.keys); own < got {
+		if own := float64(l.memory.Stats().Bytes) / float64(c.keys); own < got {
 			t.Errorf("%d events a key: Bytes() says %.1f a key, the heap %.1f", c.events, own, got)
 		}
 		runtime.KeepAlive(l)
@@ -177,15 +177,15 @@ func TestR13MemoryFollowsTheLiveSet(t *testing.T) {
 				t.Fatal(d, err)
 			}
 			time.Sleep(time.Millisecond) // 1,000 keys count at any time
-			peak = max(peak, m.Bytes())
+			peak = max(peak, m.Stats().Bytes)
 		}
-		if m.Len() > 4000 || peak > 1<<20 {
-			t.Errorf("1,000 live keys: %d held, %d bytes at the peak", m.Len(), peak)
+		if m.Stats().Keys > 4000 || peak > 1<<20 {
+			t.Errorf("1,000 live keys: %d held, %d bytes at the peak", m.Stats().Keys, peak)
 		}
 		time.Sleep(time.Second)
 		m.Sweep()
-		if m.Len() != 0 || m.Bytes() > 64<<10 {
-			t.Errorf("after a sweep of idle keys: %d held, %d bytes", m.Len(), m.Bytes())
+		if m.Stats().Keys != 0 || m.Stats().Bytes > 64<<10 {
+			t.Errorf("after a sweep of idle keys: %d held, %d bytes", m.Stats().Keys, m.Stats().Bytes)
 		}
 	})
 }
@@ -207,8 +207,8 @@ func TestR13FullBucketsAreForgotten(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond) // 1,000 buckets lack a unit at any time
 		}
-		if m.Len() > 4000 {
-			t.Errorf("%d buckets are held; 1,000 lack a unit", m.Len())
+		if m.Stats().Keys > 4000 {
+			t.Errorf("%d buckets are held; 1,000 lack a unit", m.Stats().Keys)
 		}
 		assert.Equal(t, mustAllow(t, slow, K("slow")).Granted, 0, "granted after seconds of 24 h")
 	})

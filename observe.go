@@ -44,7 +44,7 @@ import (
 //
 // Each result of Observe is another engine with the histories of e. [DecideTogether] needs calls
 // on one engine, so make one result for all limiters. Keep e for methods of its own, such as
-// [Memory.Len].
+// [Memory.Stats].
 //
 // The result is e itself if observe is nil, so that nothing is reported, and if e is nil:
 // [New] returns its error for a nil engine.

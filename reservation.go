@@ -70,7 +70,7 @@ func (l *Limiter) Reserve(
 		clear(req.States)
 		return nil, Decision{}, c.Err
 	}
-	d := answer(&c)
+	d := answerOf(&c)
 	if !d.Allowed {
 		return nil, d, nil
 	}
@@ -281,7 +281,7 @@ func (r *Reservation) Add(ctx context.Context, n int64) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	return answer(&c), nil
+	return answerOf(&c), nil
 }
 
 // enter waits until no other Add of the handle runs. Of two that named the same number of units,

@@ -83,14 +83,14 @@ func (l *Limiter) attemptWhole(ctx context.Context, key *Key, n int64) (Decision
 	case l.rules.Mode == CountDenied:
 		c.Op = engine.Peek
 		if l.do(ctx, &c); c.Err != nil || !c.Result.Allowed {
-			return answer(&c), c.Err
+			return answerOf(&c), c.Err
 		}
 		c.Op, c.Result = engine.Attempt, engine.Result{}
 	case n > 0 && !hasHold(l.whole):
 		c.MaxWait = timeLeft(ctx).Microseconds()
 	}
 	l.do(ctx, &c)
-	return answer(&c), c.Err
+	return answerOf(&c), c.Err
 }
 
 // timeLeft returns the time until the deadline of ctx, 0 … MaxWindow.

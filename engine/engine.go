@@ -159,6 +159,11 @@ type Call struct {
 	// or an Extend. It is cleared if there is none, and after an error.
 	Reservation *Reservation
 
+	// Histories is nil, or set after a Peek to the histories that it has read, one for each limit
+	// of the rules, in their order. The caller may change them. They are nil after an error, and if
+	// the engine does not show what it stores.
+	Histories *[]History
+
 	Result Result
 	Err    error
 }
@@ -173,12 +178,15 @@ type Reservation struct {
 	Actual    int64 // if Settled, the units of the settlement
 }
 
-// Fail sets the error of the call and clears its result and its states.
+// Fail sets the error of the call and clears its result, its states and its histories.
 func (c *Call) Fail(err error) {
 	c.Result, c.Err = Result{}, err
 	clear(c.States)
 	if c.Reservation != nil {
 		*c.Reservation = Reservation{}
+	}
+	if c.Histories != nil {
+		*c.Histories = nil
 	}
 }
 

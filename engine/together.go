@@ -193,6 +193,9 @@ func (c *Call) checkTogether(first *Call) error {
 		first := c.Rules.Limits[slices.IndexFunc(c.Rules.Limits, isHold)]
 		return Input("request", "policy %q has the concurrency limit %q, and nothing "+
 			"would end a hold of calls together; reserve it by itself", c.Rules.Name, first.Name)
+	case c.Histories != nil:
+		return Input("request", "calls that are decided together show no histories; "+
+			"leave Histories nil, or make the call by itself")
 	case c.States != nil && len(c.States) != len(c.Rules.Limits):
 		return Input("request", "room for %d states, and policy %q has %d limits",
 			len(c.States), c.Rules.Name, len(c.Rules.Limits))

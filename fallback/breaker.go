@@ -79,6 +79,17 @@ func (b *breaker) admit() (probe bool, rejected error) {
 	return true, nil
 }
 
+// rejects returns the answer to calls that are not sent while the breaker is open, and nil while it
+// is closed. It permits no probe.
+func (b *breaker) rejects() error {
+	if !b.open.Load() {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rejected
+}
+
 // scheduleProbeLocked sets the time of the next probe.
 func (b *breaker) scheduleProbeLocked(now time.Time) {
 	b.probeAt = now.Add(probeMin + rand.N(probeMax-probeMin))

@@ -182,7 +182,7 @@ func (f *Engine) modeOf(c *engine.Call) engine.Outage {
 // timeout is for all calls together.
 func (f *Engine) Do(ctx context.Context, calls []engine.Call) {
 	if f.isZero() || ctx == nil {
-		misuse.Fail(ctx, calls, "fallback.New, around the engine of a store")
+		misuse.Fail(ctx, calls, constructor)
 		return
 	}
 	var room [8]*engine.Call
@@ -193,7 +193,10 @@ func (f *Engine) Do(ctx context.Context, calls []engine.Call) {
 			continue
 		}
 		c.Fail(nil)
-		if !f.decidedHere(c) {
+		switch {
+		case c.Histories != nil:
+			f.inspect(ctx, c)
+		case !f.decidedHere(c):
 			open = append(open, c)
 		}
 	}
@@ -207,8 +210,9 @@ func (f *Engine) Do(ctx context.Context, calls []engine.Call) {
 	}
 }
 
-// errDecided marks a call that the store skips, because it was decided in this process.
-var errDecided = errors.New("the call was decided without the store")
+// errDecided marks a call that the store skips, because it is decided: in this process, or by a
+// call of its own.
+var errDecided = errors.New("the call is decided already")
 
 // decidedHere decides a call about an earlier operation that was decided in this process, and
 // reports whether there is one: a repeated operation of the share, a repeated reservation, the
@@ -270,8 +274,8 @@ func (f *Engine) decideCalls(ctx context.Context, calls []engine.Call, open []*e
 	f.noteAnswers(worst, cause, probe)
 }
 
-// probeRules are the rules of a probe that no caller waits for. A probe must write: a store that
-// is read-only, or whose disk is full, answers a peek.
+// probeRules are the rules of a probe that no caller waits for. A probe must write, because a store
+// that is read-only or has a full disk still answers a peek.
 var probeRules = engine.Compile("weir-probe", engine.AllOrNothing, []string{"probe"},
 	[]engine.Limit{{Name: "limit", Max: 1, Window: time.Second.Microseconds(), By: []int{0}}})
 
@@ -305,6 +309,33 @@ func (f *Engine) send(ctx context.Context, calls []engine.Call) {
 		ctx = timed
 	}
 	f.engine.Do(ctx, calls)
+}
+
+// inspectTimeout bounds a call with Histories, unless the engine has no Timeout. The store reads
+// whole histories, so it takes longer than a decision.
+const inspectTimeout = time.Second
+
+// inspect decides a call with Histories by the store, in every mode. While the store is out the
+// call fails: only the store has the data. Its failure is not counted as one of the store, so it
+// does not change the Status.
+func (f *Engine) inspect(ctx context.Context, c *engine.Call) {
+	if rejected := f.breaker.rejects(); rejected != nil {
+		c.Fail(rejected)
+		return
+	}
+	within := ctx
+	if f.timeout > 0 {
+		timed, cancel := context.WithTimeout(ctx, max(f.timeout, inspectTimeout))
+		defer cancel()
+		within = timed
+	}
+	alone := []engine.Call{*c}
+	f.engine.Do(within, alone)
+	*c = alone[0]
+	f.classify(ctx, c) // completes the error
+	if c.Err == nil {
+		c.Err = errDecided
+	}
 }
 
 // noteAnswers updates the breaker and the counters by the worst answer of the calls sent.
@@ -343,8 +374,8 @@ func (f *Engine) decideWithout(c *engine.Call, cause error) {
 	}
 }
 
-// isDecision reports whether a mode can decide calls of an operation. The others need what the
-// store knows.
+// isDecision reports whether a mode can decide calls of an operation. The other operations need the
+// state of the store.
 func isDecision(op engine.Op) bool {
 	switch op {
 	case engine.Attempt, engine.Peek, engine.Probe, engine.Record:

@@ -60,7 +60,7 @@ const (
 	otherForms = "; an address starts empty if its counted form differs"
 )
 
-// isSet is the text of a part that is there or not.
+// isSet is the text of a part that has no value of its own, such as shadow.
 const isSet = "true"
 
 func (p part) String() string {
@@ -138,8 +138,8 @@ func (p *Definition) overrideSection(o *Override) section {
 	return section{label, append(parts, part{"until", until}, part{"why", quoted(o.Why)})}
 }
 
-// untilText returns the end of an override as a file has it: of the instant at which a day ends,
-// that day.
+// untilText returns the end of an override as a file has it. If the instant is the end of a day,
+// that is the day.
 func untilText(until time.Time) string {
 	until = until.UTC()
 	if day := until.Add(-time.Nanosecond); until.Equal(until.Truncate(24 * time.Hour)) {

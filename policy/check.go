@@ -33,8 +33,8 @@ type fault struct {
 	part          string // the misplaced part of a policy (partsOfPolicies), or ""
 }
 
-// Two faults only end a reading: recorded that of a part whose faults are recorded already, and
-// enough that of a file with more than maxErrors.
+// These faults are not reported; they only end a reading. recorded ends that of a part with faults
+// that were recorded before, and enough that of a file with more than maxErrors faults.
 var recorded, enough = &fault{}, &fault{}
 
 func faultf(at int, next, problem string, args ...any) *fault {
@@ -62,7 +62,7 @@ func catch(read func()) (f *fault) {
 }
 
 // try reads parts of the file one after the other, and records the fault of each. It reports
-// whether there is none, in smaller parts of them neither.
+// whether no part, and no smaller part inside, has a fault.
 func (c *checker) try(parts ...func()) bool {
 	before := len(c.faults)
 	for _, read := range parts {
@@ -181,7 +181,7 @@ func describeKind(n *yamlnode.Node) string {
 	}
 }
 
-// want fails unless a node is of a kind. The problem has a place for the description of the node.
+// want fails unless a node is of a kind. problem has a verb %s for the description of the node.
 func want(kind yamlnode.Kind, n *yamlnode.Node, next, problem string) {
 	if n.Kind != kind {
 		fail(n.Offset, next, problem, describeKind(n))

@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
-// addressForm is the value of keys: for a key whose values are addresses. A length of the
+// addressForm is the word in keys: that declares the values of a key as addresses. A length of the
 // IPv6 prefix may follow it, as in address/56.
 const addressForm = "address"
 

@@ -89,8 +89,7 @@ func (d *limitBuilder) completeAtOnce() {
 	d.noCalendar("a concurrency limit")
 }
 
-// selectsOther reports whether words select another kind than KindConcurrency, and none selects
-// that.
+// selectsOther reports whether the words select a kind, and not KindConcurrency.
 func (d *limitBuilder) selectsOther() bool {
 	if d.kinds[weir.KindConcurrency] {
 		return false

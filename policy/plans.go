@@ -176,7 +176,7 @@ type overrideBuilder struct {
 	*policyBuilder
 	override  Override
 	limitWord *yamlnode.Node // limit or limits, the first of them
-	network   string         // the key whose value is a network; "" for none
+	network   string         // the key that has a network as its value; "" for none
 }
 
 // readOverrides reads the overrides of a policy.

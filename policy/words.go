@@ -40,8 +40,8 @@ func text[T any](set func(target T, at int, word string)) setter[T] {
 	}
 }
 
-// choice is the setter of a word with one of some values, which set gets by its offset and
-// its index.
+// choice is the setter of a word that has one of some values. set gets the offset of the value in
+// the file, and its index among the values.
 func choice[T any](values []string, set func(target T, at, i int)) setter[T] {
 	return func(_ *checker, target T, key, value *yamlnode.Node) {
 		i := slices.Index(values, value.Text)

@@ -12,7 +12,7 @@ import (
 // item lacks are zero.
 type Item struct {
 	Policy     string
-	Dimensions []string // names of the values, in the order of their names for a history
+	Dimensions []string // names of the values, sorted
 	Values     []string // values of the dimensions, of arbitrary bytes
 
 	Limit   string      // name of the limit of a history or a block

@@ -276,7 +276,7 @@ func stateOf(o *memory.Operation) (state int64) {
 	return state
 }
 
-// bound is the part of an answer about the limit that denied or cut an attempt.
+// bound is the part of an answer that few have (memory.Bound).
 func (c *codec) bound(o *memory.Operation) {
 	b := new(memory.Bound)
 	if c.writes {
@@ -295,7 +295,8 @@ func (c *codec) bound(o *memory.Operation) {
 	}
 }
 
-// reservation is a reservation in the given state. Its instants are differences to another one.
+// reservation is a reservation in the given state. Its instants are stored as their differences to
+// a given one.
 func (c *codec) reservation(o *memory.Operation, to, state int64) {
 	r := &memory.Reservation{Actual: -1}
 	if c.writes {
@@ -335,11 +336,11 @@ func flagIf(set bool, flag byte) byte {
 	return 0
 }
 
-// knownLimit is a limit in the segment.
+// knownLimit is a limit that entries of the segment name by its number.
 type knownLimit struct {
-	keep   int64         // as written, or -1
+	keep   int64         // written last by an encoder, or -1
 	span   int64         // At - Cutoff of the last append or booking
-	change memory.Change // read last; its arrays are reused
+	change memory.Change // read last by a decoder; its arrays are reused
 }
 
 // encoder appends the entries of one segment.
@@ -351,8 +352,8 @@ type encoder struct {
 // begin begins another segment.
 func (e *encoder) begin(base int64) { *e = encoder{codec: codec{writes: true, previous: base}} }
 
-// change appends a change to b, and nothing if the segment has the change already. A retain stands
-// before the first change of a limit, and before a change that keeps its histories for longer.
+// change appends a change to b. The segment needs a retain before the first change of a limit, and
+// before one that keeps its histories for longer. A retain that the segment has is not appended.
 func (e *encoder) change(b []byte, x *memory.Change) []byte {
 	e.b = b
 	if x.Kind == memory.Remember {

@@ -61,14 +61,14 @@ func TestFailingDisk(t *testing.T) {
 						if !errors.Is(first, weir.ErrOutcomeUnknown) && !errors.Is(first, weir.ErrUnavailable) {
 							t.Errorf("the first failure: got %v, want ErrOutcomeUnknown or ErrUnavailable", first)
 						}
-						held := e.Bytes()
+						held := e.Stats().Memory.Bytes
 						for range 10 {
 							if err := allow(); !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), dir) && !strings.Contains(err.Error(), "no space") && !strings.Contains(err.Error(), "input/output") {
 								t.Errorf("during the outage: got %v, want ErrUnavailable with the reason", err)
 							}
 						}
-						if e.Err() == nil || e.Bytes() != held {
-							t.Errorf("during the outage: Err() = %v, %d bytes, want an error and %d bytes", e.Err(), e.Bytes(), held)
+						if e.Err() == nil || e.Stats().Memory.Bytes != held {
+							t.Errorf("during the outage: Err() = %v, %d bytes, want an error and %d bytes", e.Err(), e.Stats().Memory.Bytes, held)
 						}
 						assert.Equal(t, mustPeek(t, l, weir.K("ann"), 1).Allowed, true, "a peek during the outage")
 						if round == 1 {

@@ -81,8 +81,8 @@ func newFile(on files, path string, b []byte) (file, error) {
 	return f, err
 }
 
-// readFile returns the content of a file of the operating system. It makes no memory for a file
-// with more than most bytes.
+// readFile returns the content of a file of the operating system. A file with more than most bytes
+// is an error, before any memory is made for it.
 func readFile(path string, most int64) ([]byte, error) {
 	f, err := openFile(path, os.O_RDONLY)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/memory"
 )
 
@@ -96,14 +97,19 @@ type contents struct {
 	bytes    int64 // total of the segments
 	decoder  decoder
 	cut      Cut
+
+	documents *documents.Store
 }
 
 // load reads the directory into a new memory engine. It changes no file (D4). The log can hold
 // histories that no longer count, so the caps apply only after they are removed.
 func load(o *config, dir string) (*contents, error) {
 	m := memory.New(memory.Options{Journal: o.memory.Journal})
-	c := &contents{decoder: decoder{memory: m}}
+	c := &contents{decoder: decoder{memory: m}, documents: new(documents.Store)}
 	if err := c.find(dir); err != nil {
+		return nil, err
+	}
+	if err := loadDocuments(dir, c.manifest.Identity, c.documents); err != nil {
 		return nil, err
 	}
 	if err := c.replay(o.progress); err != nil {
@@ -277,7 +283,8 @@ func list(dir string) (numbers []uint64, err error) {
 				return nil, &FormatError{path, 0, errForeign}
 			}
 			numbers = append(numbers, n)
-		case name == manifestName || name == manifestName+".new":
+		case name == manifestName || name == manifestName+".new",
+			name == documentsName || name == documentsName+".new":
 			ours = true
 		case name != lockName:
 			ignored := e.IsDir() && (name == "lost+found" || strings.HasPrefix(name, "."))
@@ -303,6 +310,7 @@ type Report struct {
 	Histories  int   // that count, or that no sweep has removed yet
 	Blocks     int   // likewise
 	Operations int   // with an idempotency key, likewise
+	Documents  int   // such as overrides (engine.Documents)
 	Cut        Cut   // the end that Open would cut
 
 	// End is the instant of the last change, or of the last snapshot if nothing changed since.
@@ -333,7 +341,13 @@ func visit(dir string, each func(*memory.Change) error) (r Report, err error) {
 	if err != nil {
 		return r, openError(dir, err)
 	}
-	r = Report{Segments: len(c.segments), Bytes: c.bytes, Cut: c.cut, End: c.end()}
+	r = Report{
+		Segments:  len(c.segments),
+		Bytes:     c.bytes,
+		Documents: c.documents.Len(),
+		Cut:       c.cut,
+		End:       c.end(),
+	}
 	err = visitAll(c.decoder.memory, func(i *memory.Change) error {
 		switch i.Kind {
 		case memory.Remember:

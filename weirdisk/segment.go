@@ -35,7 +35,7 @@ const (
 	frameSize = 1 + 4 + 4 + 4 + 4
 
 	// flagRepair marks a segment that was begun after a failure. The manifest names it once it
-	// has a whole snapshot. It names any other segment before that has a frame.
+	// has a whole snapshot. The manifest names every other segment before its first frame.
 	flagRepair = 1
 )
 
@@ -145,7 +145,7 @@ type stored struct {
 	at     stable // the end, behind the last whole frame
 	synced int64  // offset up to which it is on stable storage, at least
 
-	summed int64 // bytes in checksums so far
+	summed int64 // bytes in checksums so far, which a test bounds
 }
 
 // frame is a frame as read.
@@ -158,8 +158,9 @@ type frame struct {
 // size is the bytes of a frame.
 func (f *frame) size() int64 { return frameSize + int64(len(f.entries)) }
 
-// frameAt returns the frame at an offset. It reports false if there is no whole one. Random bytes
-// with a length seldom have the first checksum, so checksums of entries take linear time.
+// frameAt returns the frame at an offset. It reports false if there is no whole one. The first
+// checksum is verified first. Random bytes seldom pass it, so in a search the checksums of entries
+// take linear time.
 func (s *stored) frameAt(offset int64) (f frame, ok bool) {
 	b := s.data[offset:]
 	if len(b) < frameSize || !bytes.HasPrefix(b, marker) {

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// A snapshot follows once the changes since the last one take as many bytes as that and
-	// minGrowth. So the directory has about three times the bytes of a snapshot at the end of
-	// the next one.
+	// A snapshot follows once the changes since the last one take as many bytes as the last one
+	// and minGrowth together. So the directory has about three times the bytes of a snapshot at
+	// the end of the next one.
 	minGrowth = 4 << 20
 
 	// keeperTick is the time between two looks at the log's size, and between two attempts
 	// to bring it back into service.
 	keeperTick = 200 * time.Millisecond
 
-	// idleTick is the time until a log that is mostly over is written again, although
-	// it does not grow.
+	// idleTick is the time between two checks of a log that does not grow. If less than half of
+	// its histories still count, a snapshot follows.
 	idleTick = time.Minute
 
 	// A step of a snapshot visits a few histories, each under its own lock. After snapshotBatch
@@ -37,7 +37,7 @@ const (
 type keeper struct {
 	log    *log
 	memory *memory.Memory
-	now    chan struct{} // requests a snapshot
+	now    chan struct{} // requests a snapshot, in tests
 
 	manifest manifest // as it is in the directory
 	lock     dirLock

@@ -12,8 +12,9 @@
 // The next start rebuilds the state from the log.
 //
 // A grant is in the hands of the operating system before its answer. So the end of the
-// process, even by SIGKILL, loses no acknowledged grant in any mode (D1, D2). docs/durability.md
-// lists the possible losses of each mode, and docs/disk-format.md the bytes of the files.
+// process, even by SIGKILL, loses no acknowledged grant in any mode (D1, D2). The comments cite
+// the promises D1 to D6 of docs/semantics.md. docs/durability.md lists the possible losses of each
+// mode, and docs/disk-format.md the bytes of the files.
 //
 // # Design
 //
@@ -21,6 +22,8 @@
 // engine appends them under the locks of these histories. So the changes of a history are in
 // the log in their order. Applying them needs no policy and decides nothing.
 // One goroutine writes for all callers that wait, and syncs with SyncAlways.
+//
+// A segment is a file of the log. A frame in it is a batch of changes, which one write hands over.
 //
 // A snapshot is a part of the log. It begins a new segment, into which histories are
 // written a few at a time, each under its lock, between the changes of callers. Read in
@@ -34,7 +37,18 @@
 //
 // While a disk fails (D5), calls fail with [engine.ErrUnavailable] or, if they were decided in
 // memory already, [engine.ErrOutcomeUnknown]. Package fallback can decide during that time. The
-// engine begins a new segment with a whole snapshot as soon as the disk accepts one.
+// engine begins a new segment with a whole snapshot as soon as the disk accepts one: a repair.
+//
+// # Files
+//
+//   - weirdisk.go: Open; and Do, which decides in memory and waits for the log
+//   - writer.go: the log, its batches, and the goroutine that writes them
+//   - entry.go: the bytes of a change
+//   - segment.go: the bytes of segments, of their frames and of MANIFEST
+//   - snapshot.go: the keeper, which takes snapshots, deletes segments and repairs the log
+//   - load.go, dump.go: reading a directory, for Open and for tools
+//   - documents.go: the file of operators' documents
+//   - files.go, sync_*.go, lock_*.go: the operating system
 //
 // # Alternatives
 //
@@ -58,6 +72,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/internal/memory"
 	"github.com/weirlimit/weir/internal/misuse"
 	"github.com/weirlimit/weir/internal/option"
@@ -83,6 +98,11 @@ type Engine struct {
 	cut    Cut
 	keeper *keeper
 
+	documents *documents.Store
+	identity  string // the directory's
+
+	saving sync.Mutex // held while the file of documents is replaced; close waits for it
+
 	closing func() error   // close, once
 	stop    chan struct{}  // ends the helpers
 	helpers sync.WaitGroup // the keeper, and the syncer
@@ -98,14 +118,6 @@ var errZero = misuse.Error(context.Background(), constructor)
 
 // isZero reports whether Open has not made the engine.
 func (e *Engine) isZero() bool { return e == nil || e.log == nil }
-
-// inner returns the engine in memory, nil for the zero and the nil Engine.
-func (e *Engine) inner() *memory.Memory {
-	if e.isZero() {
-		return nil
-	}
-	return e.memory
-}
 
 // Option sets one property of an [Engine] that [Open] makes. A nil Option changes nothing.
 type Option func(*config)
@@ -156,7 +168,7 @@ func MaxBytes(n int64) Option { return func(c *config) { c.memory.MaxBytes = max
 // histories are in memory.
 //
 // The errors are ErrInUse, a *FormatError for a file that cannot be read, and those of the
-// operating system. After an error nothing has changed. An end of the log that was written
+// operating system. After an error the histories are as before. An end of the log that was written
 // only in part is cut; Recovery describes it.
 func Open(dir string, opts ...Option) (*Engine, error) {
 	o := config{sync: defaultSync, files: system{}, growth: minGrowth, tick: keeperTick}
@@ -253,6 +265,7 @@ var nextSteps = []struct {
 	{errNoStore, "the first start of an engine there makes it"},
 	{errNewer, "use the newer program, or another directory"},
 	{errOlder, "use an empty directory; weir store check reports whether a directory can be used"},
+	{errDocuments, "restore it from a backup, or move it away to begin without its overrides"},
 	{errForeign, "a store is a directory of its own, empty at first"},
 }
 
@@ -271,6 +284,9 @@ func (e *Engine) start(o *config) error {
 	if err := e.keeper.resume(c); err != nil {
 		return err
 	}
+	e.identity = e.keeper.manifest.Identity
+	e.documents = c.documents
+	e.documents.Save = e.saveDocuments
 	// A process that is killed soon after each start may never complete a snapshot beside its
 	// callers. So a snapshot that is due is completed before them.
 	if e.keeper.due() {
@@ -296,7 +312,9 @@ func (e *Engine) Close() error {
 func (e *Engine) close() error {
 	l := e.log
 	l.endService()
+	e.saving.Lock()
 	close(e.stop)
+	e.saving.Unlock()
 	e.helpers.Wait()
 	close(l.wake)
 	e.writer.Wait()
@@ -341,7 +359,7 @@ func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 	}
 }
 
-// mayChange reports whether the call needs the log.
+// mayChange reports whether the call may change something, so that it needs the log.
 func mayChange(c *engine.Call) bool {
 	switch c.Op {
 	case engine.Peek, engine.Count:
@@ -357,7 +375,7 @@ func mayChange(c *engine.Call) bool {
 func hasBlock(l engine.Limit) bool { return l.Block > 0 }
 
 // changed reports whether the call waits for the log. A denial does if it has begun a block: then
-// the whole block of a limit is left.
+// its Blocked is the whole Block of a limit.
 func changed(c *engine.Call) bool {
 	denied := c.Op == engine.Attempt && c.Result.Granted == 0 && c.Result.Blocked > 0
 	if c.Op == engine.Probe || denied {
@@ -383,19 +401,6 @@ func changes(c *engine.Call) bool {
 	return c.Op == engine.Settle || c.Op == engine.Reset || c.Op == engine.Block
 }
 
-// Len is the number of keys held, idle ones included, of blocks, and of operations with an
-// idempotency key. A key counts once for each limit that it has a history in.
-func (e *Engine) Len() int { return e.inner().Len() }
-
-// Bytes is the memory of histories, keys, operations and tables.
-func (e *Engine) Bytes() int64 { return e.inner().Bytes() }
-
-// Caps are MaxKeys and MaxBytes, 0 for no cap.
-func (e *Engine) Caps() (keys, bytes int64) { return e.inner().Caps() }
-
-// Rejected is the number of attempts and records rejected with ErrFull so far.
-func (e *Engine) Rejected() int64 { return e.inner().Rejected() }
-
 // Err returns the reason why the engine is out of service, such as a full disk, or why its log
 // will grow without bound: the directory was moved, or the last snapshot failed. It returns nil
 // otherwise.
@@ -418,9 +423,11 @@ func (e *Engine) Recovery() Cut {
 	return e.cut
 }
 
-// Stats are counts since Open, and sizes now.
+// Stats are counts of the log since Open, and sizes now.
 type Stats struct {
-	Bytes     int64 // all segments together
+	Memory engine.MemoryStats // the histories in memory
+
+	Bytes     int64 // all segments of the log together
 	Entries   int64 // changes, and histories of snapshots, that were written
 	Batches   int64 // writes of entries
 	Syncs     int64
@@ -428,10 +435,12 @@ type Stats struct {
 	Failures  int64 // failed writes, syncs and snapshots
 }
 
-// Stats returns the counts.
+// Stats returns the counts and sizes; all are 0 for the zero Engine.
 func (e *Engine) Stats() Stats {
 	if e.isZero() {
 		return Stats{}
 	}
-	return e.log.counts()
+	now := e.log.counts()
+	now.Memory = e.memory.Stats()
+	return now
 }

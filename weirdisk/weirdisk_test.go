@@ -184,7 +184,7 @@ func TestBatchesWaitTogether(t *testing.T) {
 	late := time.Now().Add(30 * time.Second) // a batch that waits for each call is not decided before
 	var decided atomic.Pointer[Engine]       // nil while Open syncs
 	e := open(t, dir, SyncAlways(), withFiles(&hooked{system{}, func(o operation, do func() error) error {
-		for m := decided.Load(); o.kind == stepSync && m != nil && m.Len() < keys && time.Now().Before(late); {
+		for m := decided.Load(); o.kind == stepSync && m != nil && m.memory.Len() < keys && time.Now().Before(late); {
 			time.Sleep(time.Millisecond)
 		}
 		return do()

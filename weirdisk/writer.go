@@ -20,8 +20,8 @@ import (
 // changed anything. The memory engine decides it and calls Append, under the locks of the
 // histories. Then wait returns once the batch with its entries is written.
 //
-// A write or a sync that fails takes the log out of service. Then only a new segment with a
-// whole snapshot brings it back: the system may have dropped unsynced data, and it reports
+// A write or a sync that fails takes the log out of service. Then only a repair brings it back: a
+// new segment with a whole snapshot. The system may have dropped unsynced data, and it reports
 // that only once.
 //
 // Three goroutines use the log besides the callers: the writer (run), the syncer of SyncEvery, and
@@ -36,7 +36,7 @@ type log struct {
 	// while the log is out of service. A call remembers the value with which it began. Another
 	// value at its end means that its entries may have been dropped.
 	service atomic.Uint64
-	pending atomic.Int64 // bytes of the next batch
+	pending atomic.Int64 // bytes of the next batch, 0 until a call has added to it
 
 	mu      sync.Mutex // protects the following
 	accepts bool       // entries are added: in service, or once a repair has begun its segment
@@ -79,7 +79,7 @@ type batch struct {
 // rollover is the change from one segment to the next, between two batches.
 type rollover struct {
 	to     *header
-	commit func() error // the writer calls it between both; it calls startSegment or fails
+	commit func() error // the writer calls it between the batches; it calls startSegment or fails
 }
 
 const (
@@ -198,7 +198,7 @@ func (l *log) problem() error {
 func (l *log) wait(ctx context.Context, service uint64) (err error) {
 	l.mu.Lock()
 	b := l.newest()
-	dropped := l.service.Load() != service // or perhaps written
+	dropped := l.service.Load() != service // or written before the log went out of service
 	l.mu.Unlock()
 	if dropped {
 		err = l.failure()
@@ -236,8 +236,8 @@ func (l *log) awaitWritten() error {
 }
 
 // rollOver returns once all entries so far are written, and the log has gone over to another
-// segment: all further entries go there. While the log accepts no entries, it goes over to a
-// segment that repairs alone.
+// segment: all further entries go there. While the log accepts no entries, it goes over only to a
+// segment that repairs.
 func (l *log) rollOver(r *rollover) error {
 	l.mu.Lock()
 	accepts := l.accepts || r.to.repair && !l.closed

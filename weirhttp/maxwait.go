@@ -29,8 +29,8 @@ import (
 //
 // d is 0 … weir.MaxWindow, or weir.Never for a wait that only the context bounds. MaxWait panics
 // for others. Middleware panics if the policy cannot wait: in the mode weir.CountDenied, and under
-// a concurrency limit, whose releases nobody knows. If a reload makes it such a policy, its
-// requests fail with [ErrProgram]. Default, also for 0: no request is delayed.
+// a concurrency limit, because its releases cannot be foreseen. If a reload makes it such a policy,
+// its requests fail with [ErrProgram]. Default, also for 0: no request is delayed.
 func MaxWait(d time.Duration) Option {
 	if d == weir.Never {
 		d = weir.MaxWindow
@@ -41,8 +41,8 @@ func MaxWait(d time.Duration) Option {
 	return func(c *config) { c.maxWait = d }
 }
 
-// endedWaiting is the detail of the answer to a request whose context has ended during its wait. A
-// client that went away does not read it.
+// endedWaiting is the detail of the answer to a request with a context that ended during its wait.
+// A client that went away does not read it.
 const endedWaiting = "the request ended while it waited for its turn, so it was not " +
 	"served and not counted; try again"
 

@@ -46,7 +46,7 @@ type waiter struct {
 	wake        chan struct{} // holds one signal
 	deadline    time.Time
 	hasDeadline bool
-	start       time.Time // of a booked one, the instant at which it may be sent
+	start       time.Time // the instant at which a booked request may be sent
 }
 
 func newWaiter(ctx context.Context) *waiter {
@@ -89,8 +89,8 @@ func (q *queue) isFree(key string) bool {
 	return l == nil || len(l.waiting) == 0 && !l.pause.After(time.Now())
 }
 
-// book moves a request whose unit is granted out of its line, to be sent after a time. It reports
-// false, and leaves the request where it is, if a pause lasts beyond that.
+// book takes a request out of its line after a grant: it is sent after startAfter. If a pause lasts
+// longer than that, the request stays in its line, and book reports false.
 func (q *queue) book(key string, w *waiter, startAfter time.Duration) bool {
 	start := time.Now().Add(startAfter)
 	q.mu.Lock()
@@ -217,8 +217,8 @@ func (q *queue) hasEndedLocked(l *line) bool {
 	return q.releases > l.next.releases
 }
 
-// deny sets the answer that the first request of a line got. Requests behind it whose
-// deadline is before the next attempt need not wait for their turn.
+// deny stores the denial of the first request of a line. If the denial is firm, it wakes the
+// requests behind with a deadline before the next attempt, because their turn comes too late.
 func (q *queue) deny(key string, denied *denial) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -229,7 +229,7 @@ func (q *queue) deny(key string, denied *denial) {
 	}
 }
 
-// signalMissing wakes the requests whose deadline is before an instant.
+// signalMissing wakes the requests with a deadline before an instant.
 func (l *line) signalMissing(next time.Time) {
 	for _, w := range l.waiting {
 		if w.misses(next) {
@@ -284,7 +284,7 @@ func (l *line) unbook(until time.Time) {
 	l.waiting, l.booked = append(moved, l.waiting...), kept
 }
 
-// forget removes the line of a key whose pause is over.
+// forget removes the line of a key after its pause.
 func (q *queue) forget(key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -50,7 +50,7 @@ import (
 //     [ErrProgram].
 //
 // After status 429 or 503 with Retry-After, no request with the same key is sent until the pause is
-// over. A request whose unit is granted from an instant before that is held back, too: its unit is
+// over. A request that has a unit for an instant during the pause is held back, too: its unit is
 // given back, and it attempts another one after the pause. Requests that are in flight go on.
 // Retry-After is seconds or a date. A date counts from the Date of the response, so the clocks may
 // differ. A pause is at most 24 hours, also if Retry-After is longer. After it, requests are sent
@@ -118,7 +118,7 @@ type TransportOption func(*transport)
 //     X-Idempotency-Key field.
 //   - A request with a body is sent again only if it has GetBody, as those of http.NewRequest
 //     from bytes and strings.
-//   - A response whose body is longer than 64 KiB is not retried. A shorter body is read before
+//   - A response with a body of more than 64 KiB is not retried. A shorter body is read before
 //     the wait, so that a waiting request occupies no connection.
 //
 // The caller gets the last response: immediately, if the wait for another unit would outlast the

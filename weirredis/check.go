@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/misuse"
-	"github.com/weirlimit/weir/internal/option"
 )
 
 // Report describes a server.
@@ -24,18 +23,6 @@ type Report struct {
 	Warnings  []string      // problems that do not make the server unfit
 }
 
-// CheckOption sets one property of an [Engine.Check]. A nil CheckOption changes nothing.
-type CheckOption func(*check)
-
-type check struct {
-	evictionAllowed bool
-	clustered       bool // the client finds the primaries of a Cluster
-}
-
-// AllowEviction makes Check warn about a server that evicts keys. After the eviction of a history
-// that still counts, a window may hold twice its limit. Default: Check rejects such a server.
-func AllowEviction() CheckOption { return func(c *check) { c.evictionAllowed = true } }
-
 // bigOffset is the difference between clocks from which Check warns. Decisions use only
 // the server's clock, but people compare logs.
 const bigOffset = time.Second
@@ -43,10 +30,12 @@ const bigOffset = time.Second
 // Check reports whether the server is fit for limits. The error wraps ErrServer if the server
 // is too old, evicts keys, or refuses a command of the scripts. It is a StoreError if the server
 // is unreachable or, as during a failover, a replica. It has the next step. In a Cluster one
-// server is checked.
+// server is checked. The Report is set beside an ErrServer, too.
+//
+// After the eviction of a history that still counts, a window may hold twice its limit.
 //
 // New does not check, so that a program can start while the server is down.
-func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error) {
+func (e *Engine) Check(ctx context.Context) (Report, error) {
 	if e == nil || e.conn == nil || ctx == nil {
 		return Report{}, misuse.Error(ctx, "weirredis.New")
 	}
@@ -54,8 +43,6 @@ func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error)
 	if err := e.learn(ctx); err != nil {
 		return r, err
 	}
-	c := check{clustered: e.spread}
-	option.Apply(&c, opts)
 	sent := e.now()
 	key := e.prefix + layout + "}" // none of Weir's, because no policy has an empty name
 	text, err := e.eval(ctx, checkScript, nil, []string{key})
@@ -71,7 +58,7 @@ func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error)
 	}
 	r.Offset = time.UnixMicro(us).Sub(sent.Add(r.RoundTrip / 2))
 	r.read(fieldsOf(info))
-	return r, r.judge(c, fieldsOf(info))
+	return r, r.judge(fieldsOf(info), e.spread)
 }
 
 // read fills in the fields of INFO.
@@ -87,8 +74,9 @@ func (r *Report) read(info map[string]string) {
 	}
 }
 
-// judge returns an error if the server is unfit, and adds warnings.
-func (r *Report) judge(c check, info map[string]string) error {
+// judge returns an error if the server is unfit, and adds warnings. clustered: the client finds the
+// primaries of a Cluster.
+func (r *Report) judge(info map[string]string, clustered bool) error {
 	switch version := info["redis_version"]; {
 	case version == "":
 		r.warn("%s hides its version; it must be Redis 6.2 or later, or Valkey", r.where())
@@ -96,14 +84,15 @@ func (r *Report) judge(c check, info map[string]string) error {
 		return fmt.Errorf("%w: %s is %s; use Redis 6.2 or later, or Valkey",
 			ErrServer, r.where(), r.Server)
 	}
-	for _, command := range strings.Fields("GET HDEL HGET HLEN HSET PEXPIRE PTTL SET UNLINK") {
+	const commands = "GET HDEL HGET HGETALL HLEN HSCAN HSET PEXPIRE PTTL SET UNLINK"
+	for _, command := range strings.Fields(commands) {
 		if reply := info[command]; refused(reply) {
 			return fmt.Errorf("%w: %s refuses %s (%s): %s",
 				ErrServer, r.where(), command, reply, advice[cause(reply)])
 		}
 	}
 	switch {
-	case c.clustered: // a replica or another node may have answered
+	case clustered: // a replica or another node may have answered
 	case info["role"] == "slave":
 		reply := fmt.Sprintf("READONLY it follows %s:%s", info["master_host"], info["master_port"])
 		return &StoreError{Address: r.Address, Err: ReplyError(reply)}
@@ -112,14 +101,10 @@ func (r *Report) judge(c check, info map[string]string) error {
 			"and rejects the keys of other nodes; use a client for Clusters", r.where())
 	}
 	if strings.HasPrefix(r.Eviction, "allkeys-") || strings.HasPrefix(r.Eviction, "volatile-") {
-		evicts := fmt.Sprintf("%s forgets keys to make room (maxmemory-policy %s), "+
+		return fmt.Errorf("%w: %s forgets keys to make room (maxmemory-policy %s), "+
 			"and with them what was granted: "+
 			"set maxmemory-policy noeviction, or use a server of its own for limits",
-			r.where(), r.Eviction)
-		if !c.evictionAllowed {
-			return fmt.Errorf("%w: %s", ErrServer, evicts)
-		}
-		r.warn("%s", evicts)
+			ErrServer, r.where(), r.Eviction)
 	}
 	if r.Offset.Abs() > bigOffset+r.RoundTrip {
 		r.warn("the clock of %s is %v away from this machine's; decisions use the server's alone",

@@ -38,6 +38,7 @@
 //   - scripts.go: the scripts, joined from the files that the requests of a call need
 //   - lua/: these files; lua/joined: the scripts as the server runs them
 //   - reply.go: the result from the reply
+//   - inspect.go, stored.go: the entries of a key, in the layout of lua/layout.lua
 //
 // docs/architecture.md has the steps.
 package weirredis

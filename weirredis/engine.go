@@ -167,6 +167,9 @@ func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 		case c.Op == engine.Reset:
 			t.send()
 			e.reset(ctx, c)
+		case c.Op == engine.Peek && c.Histories != nil:
+			t.send()
+			e.inspect(ctx, c)
 		case len(calls) == 1 || e.spread:
 			e.do(ctx, c)
 		case !t.answerFromCache(c):

@@ -299,7 +299,7 @@ func otherOperation(word string, c *engine.Call) error {
 	fmt.Sscanf(word, "id %d %s %s", &op, &units, &opens) // missing parts stay empty
 	known := operationText(op, opens != "", units)
 	now := operationText(c.Op, c.TTL > 0, strconv.FormatInt(c.N, 10))
-	if known == now { // of a refund, whose instant the script does not report
+	if known == now { // two refunds: the script does not report their instants
 		known, now = known+" at one instant", now+" at another"
 	}
 	return engine.Input("id",

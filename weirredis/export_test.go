@@ -24,8 +24,11 @@ func WithChunks(bytes int) Option {
 	return func(c *config) { c.scripts = changed }
 }
 
-// Scripts returns all scripts: those that decide, reset and check.
-func Scripts() []*Script { return append(slices.Clone(standardScripts), resetScript, checkScript) }
+// Scripts returns all scripts: those that decide, reset, check, inspect and keep documents.
+func Scripts() []*Script {
+	return append(slices.Clone(standardScripts),
+		resetScript, checkScript, inspectScript, documentsScript)
+}
 
 // DecideBatch decides all calls in one call of the script, as if their callers had waited for
 // each other.
@@ -63,14 +66,10 @@ func OperationKey(p *engine.Compiled, k engine.Key, id string, cluster bool) str
 }
 
 // Judge judges a server with this reply to INFO.
-func (s *Report) Judge(info string, opts ...CheckOption) error {
-	var c check
-	for _, set := range opts {
-		set(&c)
-	}
+func (s *Report) Judge(info string) error {
 	fields := fieldsOf(info)
 	s.read(fields)
-	return s.judge(c, fields)
+	return s.judge(fields, false)
 }
 
 // Idle reports whether no request waits or is in flight.

@@ -24,7 +24,7 @@ type request struct {
 	reserves  bool   // the reply ends with a reservation
 	ahead     bool   // it may wait, or a history has appointments (R18)
 	maxWait   int64  // microseconds
-	windows   int64  // the windows of Periods are sent until that of this instant, if ahead
+	windows   int64  // if ahead: the windows of Periods up to the one of this instant are sent
 	version   uint32 // denialCache.version before the request is sent
 }
 
@@ -32,17 +32,17 @@ type request struct {
 type plan struct {
 	text   string
 	until  int64 // the windows of Periods in text are current before this instant; 0 = always
-	parts  parts // of scripts that attempts of one unit need
+	parts  parts // the parts of scripts that attempts of one unit need
 	blocks bool  // some limit has a block
 
-	// Histories of some keys have appointments: the number of further requests that are sent to the
-	// script that reads them. Others take a second call if they find appointments.
+	// ahead is the number of further requests that are sent to the script that reads appointments,
+	// because an earlier request found some. Other requests take a second call if they find any.
 	ahead *atomic.Int32
 
-	// Of a plan with Periods.
-	bare   string // text without windows behind that of around
+	// These are set in a plan with Periods.
+	bare   string // text with only the window around the instant, without later windows
 	limits []engine.Limit
-	around int64
+	around int64 // the instant around which the windows in bare lie
 }
 
 // aheadFor is the number of requests of a plan that expect appointments after one that found some.
@@ -173,7 +173,7 @@ func (req *request) writes() bool {
 // canCache reports whether a denial may be answered from memory: the denied attempts
 // themselves must not be recorded.
 func (req *request) canCache() bool {
-	isAttempt := req.op == engine.Attempt && req.n > 0 // of 0 units it is a peek
+	isAttempt := req.op == engine.Attempt && req.n > 0 // an attempt of 0 units is a peek
 	return isAttempt && req.mode != engine.CountDenied && !req.states && req.operation == ""
 }
 

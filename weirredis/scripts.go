@@ -34,8 +34,10 @@ func readLua(name string) string {
 }
 
 var (
-	resetScript = newScript("reset", readLua("reset"))
-	checkScript = newScript("check", readLua("check"))
+	resetScript     = newScript("reset", readLua("reset"))
+	checkScript     = newScript("check", readLua("check"))
+	inspectScript   = newScript("inspect", readLua("inspect"))
+	documentsScript = newScript("documents", readLua("documents"))
 )
 
 // parts are the files of the folder lua that requests need beside those for plain attempts. A

@@ -82,6 +82,12 @@ func wantUnreadable(t *testing.T, about string, l *weir.Limiter, user, want stri
 		"peek":   func() error { _, err := now.Peek(ctx, k, 1); return err },
 		"refund": func() error { _, err := now.Refund(ctx, k, nine, 1); return err },
 		"count":  func() error { _, err := now.Count(ctx, k, "user", time.Hour); return err },
+		"inspect": func() error {
+			peek := engine.Call{Rules: l.Compiled(), Key: k, Op: engine.Peek, N: 1, At: at.UnixMicro(), Given: true}
+			peek.Histories = new([]engine.History)
+			_, err := do(newEngine(t, redisConn(t)), peek)
+			return err
+		},
 	} {
 		if slices.Contains(without, op) {
 			continue
@@ -365,6 +371,22 @@ func TestDamageIsAnErrorOrHarmless(t *testing.T) {
 	}
 }
 
+// TestGapBehindTheNewestEntry puts a gap in front of the newest entry that would place it in the
+// far future. The wait of a denied attempt ends there, if nothing compares the two.
+func TestGapBehindTheNewestEntry(t *testing.T) {
+	s := redistest.Start(t)
+	l := limiter(t, newEngine(t, s.Conn(t)), "gap", weir.AllOrNothing, perUser(30, time.Hour))
+	for i := range 20 {
+		mustAllow(t, l.At(nine.Add(time.Duration(i)*time.Minute/2)), weir.K("u"))
+	}
+	key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
+	header := []byte(s.Must(t, "HGET", key, "h"))
+	copy(header[28+4:], "\x78\xff\xff\xff\xff\xff\xff\xff") // the second of the entries of four bytes
+	s.Must(t, "HSET", key, "h", string(header))
+	_, err := l.At(nine.Add(20*time.Minute)).AllowN(ctx, weir.K("u"), 15)
+	assert.Error(t, err, weirredis.ErrState, strconv.QuoteToASCII(key))
+}
+
 // damaged is a history that is damaged again and again.
 type damaged struct {
 	s    *redistest.Server
@@ -442,6 +464,7 @@ func (d *damaged) check(t *testing.T, i int) {
 		}
 	}
 	before := d.fields(t)
+	d.inspect(t, before)
 	got, err := d.do(c)
 	about := fmt.Sprintf("damage %d (seed 1, 9), %s\nop %d of %d from %d at %d: got %+v, %v", i, d.done, c.Op, c.N, c.From, d.at.UnixMicro(), got, err)
 	switch {
@@ -453,6 +476,23 @@ func (d *damaged) check(t *testing.T, i int) {
 	}
 	if err != nil && !maps.Equal(d.fields(t), before) {
 		t.Fatalf("%s: it was changed", about)
+	}
+}
+
+// inspect inspects the key, and fails the test unless the outcome is permitted.
+func (d *damaged) inspect(t *testing.T, before map[string]string) {
+	t.Helper()
+	peek := engine.Call{Rules: d.p, Key: weir.K("u"), Op: engine.Peek, N: 1, At: d.at.UnixMicro(), Given: true}
+	var all []engine.History
+	peek.Histories = &all
+	got, err := do(d.e, peek)
+	switch {
+	case err != nil && (!errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), strconv.QuoteToASCII(d.key))):
+		t.Fatalf("%s: inspected at %d: %v; want an answer, or ErrState with the key", d.done, peek.At, err)
+	case err == nil && (len(all) != 1 || len(all[0].Entries) > engine.MaxEntries || got.RetryAfter < 0):
+		t.Fatalf("%s: inspected at %d: %+v, %+v; want a possible answer", d.done, peek.At, got, all)
+	case !maps.Equal(d.fields(t), before):
+		t.Fatalf("%s: inspected at %d: it was changed", d.done, peek.At)
 	}
 }
 

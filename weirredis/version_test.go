@@ -71,7 +71,8 @@ func failToSave(t *testing.T, s *redistest.Server) {
 // TestCheckOfDisabledCommands: a command of the scripts is disabled on the server. Check names it.
 func TestCheckOfDisabledCommands(t *testing.T) {
 	redistest.OnEachVersion(t, func(t *testing.T, v redistest.Version) {
-		for command := range strings.FieldsSeq("GET HDEL HGET HLEN HSET PEXPIRE PTTL SET UNLINK") {
+		const commands = "GET HDEL HGET HGETALL HLEN HSCAN HSET PEXPIRE PTTL SET UNLINK"
+		for command := range strings.FieldsSeq(commands) {
 			s := v.Start(t, "--rename-command", command, "")
 			_, err := newEngine(t, s.Conn(t)).Check(ctx)
 			assert.Error(t, err, weirredis.ErrServer, s.Addr+" refuses "+command+" (", "rename-command")

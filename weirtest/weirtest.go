@@ -5,7 +5,7 @@
 //		weirtest.Run(t, func(t *testing.T) engine.Engine { return newEngine(t) })
 //	}
 //
-// It checks in ten layers. Each layer finds faults that the others miss:
+// It checks in twelve layers. Each layer finds faults that the others miss:
 //
 //   - vectors: the files testdata/*.txt, short histories about one rule each, with
 //     every expected answer. They explain a failure best.
@@ -33,6 +33,9 @@
 //     compared with single requests, and transfers in several goroutines.
 //   - once: operations with an idempotency key, each made by several goroutines at the same time.
 //     Reservations are settled by several goroutines with different numbers: one wins.
+//   - inspections: random histories, whose keys are inspected between the steps if the engine sets
+//     the Histories of a call. They must be the entries of the specification, and equal a peek and
+//     a count.
 //   - sizes: large batches, a long history, keys of the most dimensions, and the fields of a
 //     result that an operation leaves zero.
 //
@@ -55,10 +58,10 @@ import (
 var testdata embed.FS
 
 // Run checks the engines that newEngine makes against the rules, in the subtests
-// vectors, differential, instants, hammer, live, batches, ended, together, once and sizes. It calls
-// newEngine several times, also concurrently. An engine may remember other policies,
-// because Run never uses the name of a policy twice. newEngine may register t.Cleanup to
-// close the engine.
+// vectors, differential, instants, hammer, live, batches, ended, together, once, inspections and
+// sizes. It calls newEngine several times, also concurrently. An engine may remember other
+// policies, because Run never uses the name of a policy twice. newEngine may register t.Cleanup
+// to close the engine.
 //
 // The flags -weirtest.attempts, -weirtest.hammers and -weirtest.seed of the test binary
 // take precedence over options. With -short Run makes a tenth of the attempts and histories.

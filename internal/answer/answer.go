@@ -85,13 +85,20 @@ func (a *Answer) WriteMembers(j *JSON, by *Applied) {
 	if by != nil {
 		by.WriteMembers(j)
 	}
-	var why [256]byte // longer sentences are allocated
-	j.Text = appendString(j.begin("why"), a.appendWhy(why[:0], by))
+	a.writeWhy(j, by)
 	j.Array("limits")
 	for i := range a.Known() {
+		j.Object("")
 		a.writeLimit(j, i)
+		j.EndObject()
 	}
 	j.EndArray()
+}
+
+// writeWhy writes the sentence of Why.
+func (a *Answer) writeWhy(j *JSON, by *Applied) {
+	var why [256]byte // longer sentences are allocated
+	j.Text = appendString(j.begin("why"), a.appendWhy(why[:0], by))
 }
 
 // Start returns the instant at which the use of granted units begins (R18), which a refund names to
@@ -143,7 +150,7 @@ type Applied struct {
 	Shadow   bool          // decided and not enforced
 	Would    weir.Decision // with Shadow: the decision
 	Blocked  time.Time     // the end of a block of the key; zero = there is none
-	Warnings []string      // limits whose use the grant brought to the share of their warning
+	Warnings []string      // limits that the grant filled up to the share of their warning
 }
 
 // WriteMembers writes the members of by; none for the zero Applied.
@@ -184,12 +191,12 @@ type ForError[C any] struct {
 	text string
 }
 
-// For returns the answer to errors that wrap err, or to all others if err is nil. A text of
-// "" stands for that of the error.
+// For returns the answer to errors that wrap err, or to all others if err is nil. If text is "",
+// the error's own text is used.
 func For[C any](err error, code C, text string) ForError[C] { return ForError[C]{err, code, text} }
 
-// ToError returns the code and the text of the first answer to err. The last of all answers
-// is for every error.
+// ToError returns the code and the text of the first answer that fits err. The last answer fits
+// every error.
 func ToError[C any](err error, all []ForError[C]) (code C, text string) {
 	for _, a := range all {
 		if code, text = a.code, cmp.Or(a.text, err.Error()); errors.Is(err, a.err) {
@@ -210,7 +217,7 @@ func IsBadInput(err error) bool {
 func Logged(err error) string {
 	if errors.Is(err, weir.ErrUnreadable) {
 		return weir.ErrUnreadable.Error() + ", which is not named here; " +
-			"weir check with the same --store and that key tells what it holds"
+			"weir check with the same --store and that key shows the reason"
 	}
 	return err.Error()
 }

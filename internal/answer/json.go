@@ -10,19 +10,19 @@ import (
 	"unicode/utf8"
 )
 
-// JSON writes JSON behind Text, with the commas. Each method writes one value: the member of an
-// object with the name, or, if the name is "", the element of an array or the outermost value.
+// JSON appends JSON to Text and sets the commas. Each method appends one value: with a name a
+// member of the open object, without one an element of the open array or the outermost value.
 // Names are constants that need no escapes; Pair is for other names.
 //
 // encoding/json is no alternative: it allocates, and its escapes leave characters that act in a
 // terminal.
 type JSON struct {
 	Text  []byte
-	comma bool // the next value comes behind another one
+	comma bool // the next value needs a comma before it
 }
 
-// begin returns Text with what precedes a value: a comma behind another value, and the name of a
-// member.
+// begin returns Text, ready for a value: with a comma after a previous value, and with the name of
+// a member.
 func (j *JSON) begin(name string) []byte {
 	b := j.Text
 	if j.comma {
@@ -78,7 +78,7 @@ func (j *JSON) Strings(name string, all []string) {
 	j.EndArray()
 }
 
-// Pair writes a member whose name may hold any characters, such as a dimension.
+// Pair writes a member with a name of any characters, such as a dimension.
 func (j *JSON) Pair(name, value string) {
 	b := appendString(j.begin(""), name)
 	j.Text = appendString(append(b, ':'), value)

@@ -1,6 +1,6 @@
 package answer
 
-// This file has all words for kinds, and the arithmetic of kinds that engines do not need.
+// This file describes kinds of limits in words, and has their arithmetic that no engine needs.
 
 import (
 	"fmt"
@@ -21,10 +21,9 @@ var KindWords = [...]string{
 	weir.KindConcurrency:    "concurrency",
 }
 
-// writeLimit writes state i.
+// writeLimit writes the members of state i.
 func (a *Answer) writeLimit(j *JSON, i int) {
 	s, l := &a.States[i], &a.Compiled.Limits[i]
-	j.Object("")
 	j.String("name", s.Name)
 	j.Object("key")
 	for _, dim := range l.By {
@@ -58,11 +57,10 @@ func (a *Answer) writeLimit(j *JSON, i int) {
 		j.Int("ahead", s.Ahead)
 		j.Int("last_ahead_ms", Millis(s.LastAhead))
 	}
-	j.EndObject()
 }
 
-// periodWords are the words of sentences for the present window of a period, for its
-// length, and for its end.
+// periodWords are the words in sentences for the present window of a period, for a span of its
+// length, and for the wait until it ends.
 var periodWords = [...]struct{ present, each, ends string }{
 	weir.Hour:  {"this hour", "in an hour", "the hour ends in "},
 	weir.Day:   {"today", "in a day", "the day ends in "},
@@ -264,8 +262,8 @@ func IsBucket(kind weir.Kind) bool { return kind == weir.KindBucket }
 // Holds reports whether limits of that kind hold units until a reservation is settled (R17).
 func Holds(kind weir.Kind) bool { return kind == weir.KindConcurrency }
 
-// MaxBurst returns the largest Burst of a bucket at the rate of the limit, whose Max and Window
-// are valid and above 0: its refill is exact, and it fills within 400 days (R16).
+// MaxBurst returns the largest Burst of a bucket at the rate of the limit. Up to it the refill is
+// exact, and the bucket fills within 400 days (R16). Max and Window must be valid and above 0.
 func MaxBurst(l *weir.Limit) int64 {
 	rate := window.NewRefill(l.Max, l.Window.Microseconds())
 	return rate.MaxBurst()
@@ -335,8 +333,8 @@ func InFixedWindows(l *weir.Limit, months bool) {
 	}
 }
 
-// Window formats the window of a limit for a table: "30m", "10 per 1s" for a bucket, "at once",
-// or "day in Europe/Berlin".
+// Window formats the window of a limit for a table: "30m", "10 per 1s" for a bucket, "at once" for
+// a concurrency limit, or "day in Europe/Berlin".
 func Window(l *engine.Limit, s *weir.LimitState) string {
 	switch {
 	case l.Kind == weir.KindBucket:

@@ -111,7 +111,7 @@ func (a *Answer) appendUnknown(b []byte) []byte {
 	return fmt.Appendf(b, "limit %q denied; the same fits in %s", d.Limit, Wait(d.RetryAfter))
 }
 
-// appendOthers: limits of other checks denied the attempt.
+// appendOthers appends the sentence of an attempt that only other checks of its request denied.
 func (a *Answer) appendOthers(b []byte) []byte {
 	b = append(b, "denied because of the checks decided together with it; "...)
 	if a.Decision.RetryAfter == weir.Never {
@@ -120,7 +120,7 @@ func (a *Answer) appendOthers(b []byte) []byte {
 	return append(append(b, "all of them fit in "...), Wait(a.Decision.RetryAfter)...)
 }
 
-// appendDenied: the attempt got nothing.
+// appendDenied appends the sentence of an attempt that limit i denied.
 func (a *Answer) appendDenied(b []byte, i int) []byte {
 	s := &a.States[i]
 	partial := a.Compiled.Mode == weir.Partial
@@ -155,7 +155,8 @@ func (a *Answer) appendUntil(b []byte) []byte {
 // taken returns the units that the request takes of limit i.
 func (a *Answer) taken(i int) int64 { return a.Compiled.Limits[i].Units(a.N) }
 
-// appendTooClose: there is room, but the minimum interval is not over.
+// appendTooClose appends the sentence of an attempt that has room, but comes within the minimum
+// interval.
 func (a *Answer) appendTooClose(b []byte, i int) []byte {
 	s := &a.States[i]
 	ago := s.MinInterval - s.MinIntervalAfter
@@ -174,7 +175,7 @@ func (a *Answer) appendTooClose(b []byte, i int) []byte {
 	return a.appendWhen(b, i, "open again in ")
 }
 
-// appendPart: mode Partial granted fewer units than requested.
+// appendPart appends the sentence of a partial grant, or of a peek at one.
 func (a *Answer) appendPart(b []byte, i int) []byte {
 	b = a.appendUnits(fmt.Appendf(b, "%d of the ", a.Decision.Granted), i, a.N)
 	if a.Op == engine.Peek {
@@ -186,7 +187,7 @@ func (a *Answer) appendPart(b []byte, i int) []byte {
 	return a.appendWhen(b, i, "room for all "+strconv.FormatInt(a.N, 10)+" in ")
 }
 
-// appendAllowed: granted in full, recorded, or a peek that would be.
+// appendAllowed appends the sentence of a full grant, of a record, or of a peek at a full grant.
 func (a *Answer) appendAllowed(b []byte, i int) []byte {
 	s := &a.States[i]
 	b = a.appendUsed(b, i)
@@ -200,7 +201,7 @@ func (a *Answer) appendAllowed(b []byte, i int) []byte {
 	return b
 }
 
-// appendTurn: granted, and its use begins later (R18).
+// appendTurn appends the sentence of a grant whose use begins later (R18).
 func (a *Answer) appendTurn(b []byte, i int) []byte {
 	before := a.States[i].Ahead - a.taken(i)
 	switch {
@@ -241,7 +242,7 @@ func (a *Answer) appendWhen(b []byte, i int, what string) []byte {
 	}
 	wait = 0
 	if s.Remaining <= 0 {
-		wait = s.NextAfter // far above Max, only the wait until the first unit leaves
+		wait = s.NextAfter // for a request far above Max, only the wait for the first unit is known
 	}
 	return a.appendWait(fmt.Appendf(b, "; all %d never fit at once, some may in ", a.N),
 		i, max(s.MinIntervalAfter, wait))

@@ -67,6 +67,7 @@ var layers = []struct {
 	{"ended", ended},
 	{"together", func(e engine.Engine, c Config) string { return cmp.Or(together(e, c), transfers(e, c)) }},
 	{"once", func(e engine.Engine, c Config) string { return cmp.Or(once(e, c), settledOnce(e, c)) }},
+	{"inspections", inspections},
 	{"sizes", sizes},
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
+	detector "github.com/weirlimit/weir/internal/testkit/race"
 )
 
 // TestForgettingEngine: the kit demands no more than the contract. An engine that forgets each
@@ -13,6 +14,7 @@ import (
 func TestForgettingEngine(t *testing.T) {
 	c := DefaultConfig(vectorFiles)
 	c.Hammers = 3
+	c.Attempts = detector.Fewer(c.Attempts)
 	Run(t, func(*testing.T) engine.Engine { return spec.NewForgetful(time.Hour) }, c)
 }
 

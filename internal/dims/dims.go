@@ -1,5 +1,5 @@
-// Package dims derives the dimensions of a policy whose limits come from elsewhere, such as a
-// file or a random generator. A policy in Go declares them itself.
+// Package dims derives the dimensions of a policy from its limits, such as those of a file or of a
+// random generator. A policy in Go declares its dimensions.
 package dims
 
 import (

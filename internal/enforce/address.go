@@ -8,8 +8,8 @@ import (
 	"github.com/weirlimit/weir/internal/clientaddr"
 )
 
-// setAddresses sets the dimensions that hold addresses. The error is that of a
-// Definition that policy.Parse never makes and a program may.
+// setAddresses sets the dimensions that hold addresses. The error is that of a Definition that a
+// program has made; policy.Parse makes none with it.
 func (r *Rule) setAddresses() error {
 	fail := func(format string, args ...any) error {
 		return &weir.PolicyError{

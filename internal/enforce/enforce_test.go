@@ -328,3 +328,31 @@ func clockOf(e engine.Engine) int64 {
 	decideCall(e, &c)
 	return c.Result.At.UnixMicro()
 }
+
+// silent is an engine that decides, and does not show what it stores.
+type silent struct{ engine.Engine }
+
+func (s silent) Do(ctx context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].Histories = nil
+	}
+	s.Engine.Do(ctx, calls)
+}
+
+// TestInspectNeedsHistories: an engine that does not show what it stores is an error, not a key
+// without entries.
+func TestInspectNeedsHistories(t *testing.T) {
+	p := &policy.Definition{Name: "p", Limits: []weir.Limit{weir.PerHour(2).Named("l")}}
+	for _, e := range []engine.Engine{weir.NewMemory(), silent{weir.NewMemory()}} {
+		rule, err := NewRule(p, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, histories, err := rule.Inspect(context.Background(), &Request{N: 1})
+		if _, shows := e.(*weir.Memory); shows && (len(histories) != 1 || err != nil) {
+			t.Errorf("got %v, %v; want a history", histories, err)
+		} else if !shows && (histories != nil || !errors.Is(err, engine.ErrInput)) {
+			t.Errorf("got %v, %v; want an error", histories, err)
+		}
+	}
+}

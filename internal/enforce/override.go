@@ -14,26 +14,26 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// overrideIndex finds overrides that name the same dimensions and, if they name a network, a
-// network of the same dimension.
+// overrideIndex finds the overrides that name one set of dimensions. If they name networks, all
+// name them in the same dimension.
 type overrideIndex struct {
 	dimensions []int            // indexes of the key's values, ascending
-	network    int              // the dimension whose value is a network; -1 for none
+	network    int              // the dimension with networks as values; -1 for none
 	bits       []int            // lengths of the prefixes of these networks
-	byValues   map[string][]int // from the values, each after its length, to ranks, ascending
+	byValues   map[string][]int // ranks, ascending, by the values, each behind its length
 }
 
 // indexOverrides sets the precedence of the overrides, and makes an index for each set of
 // dimensions that they name. The longest prefix precedes, then the order of the file. An
 // override for no address has the shortest prefix.
 //
-// The error is that of a Definition that policy.Parse never makes and a program may.
+// The error is that of a Definition that a program has made; policy.Parse makes none with it.
 func (r *Rule) indexOverrides() error {
 	all := r.Definition.Overrides
 	named := make([]namedValues, len(all))
 	for i := range all {
 		var problem string
-		if named[i], problem = r.valuesOf(&all[i]); problem != "" {
+		if named[i], problem = r.valuesOf(all[i].For); problem != "" {
 			problem = fmt.Sprintf("%d %s", i, problem)
 			return &weir.PolicyError{Policy: r.Name, Field: "Overrides", Problem: problem}
 		}
@@ -57,11 +57,11 @@ type namedValues struct {
 	free       int // clientaddr.Range.Free of its network or client; math.MaxInt for no address
 }
 
-// valuesOf returns the values that an override names, or the problem of one.
-func (r *Rule) valuesOf(o *policy.Override) (v namedValues, problem string) {
+// valuesOf returns the values that an override names, dimensions of the policy, or the problem of one.
+func (r *Rule) valuesOf(all []policy.Dimension) (v namedValues, problem string) {
 	v = namedValues{network: -1, free: math.MaxInt}
 	values, one := make([]string, len(r.Compiled.Dimensions)), false
-	for _, d := range o.For {
+	for _, d := range all {
 		i := slices.Index(r.Compiled.Dimensions, d.Name)
 		v.dimensions = append(v.dimensions, i)
 		values[i] = d.Value
@@ -179,7 +179,7 @@ func (r *Rule) overrideOf(key *weir.Key, at time.Time) int {
 	return r.byRank[first]
 }
 
-// firstOf returns the first of some ranks with an override in force, or before if that is
+// firstOf returns the lowest of some ranks that has an override in force, or before if that is
 // lower.
 func (r *Rule) firstOf(ranks []int, before int, at time.Time) int {
 	for _, rank := range ranks {

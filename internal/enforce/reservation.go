@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// reserve decides an attempt that opens a reservation (R19). At an instant, as of a replay, it has
-// no handle.
+// reserve decides an attempt that opens a reservation (R19). An attempt at a given instant, such as
+// one of weir replay, gets no handle.
 func (r *Rule) reserve(
 	ctx context.Context, o *Outcome, a *Request, c *weir.Call,
 ) (d weir.Decision, err error) {
@@ -33,7 +33,7 @@ func (r *Rule) reserve(
 	if err := c.Check(); err != nil {
 		return d, err
 	}
-	// With that of the outcome in its place, every decision would allocate its outcome.
+	// A pointer to o.Reserved instead would put the outcome of every decision on the heap.
 	var opened engine.Reservation
 	made := r.engineCall(a, c, &opened)
 	d, err = r.call(ctx, a, &made)
@@ -41,8 +41,8 @@ func (r *Rule) reserve(
 	return d, err
 }
 
-// engineCall returns the engine's call of a checked one of the limiter for a. A reservation is
-// opened, and described in opened.
+// engineCall returns the call of the engine for a request and its call of the limiter, which was
+// checked. If the call opens a reservation, the engine describes it in opened.
 func (r *Rule) engineCall(a *Request, c *weir.Call, opened *engine.Reservation) engine.Call {
 	q := &c.Request
 	made := engine.Call{
@@ -86,6 +86,7 @@ func micros(t time.Time) int64 {
 // them.
 func (r *Rule) settle(ctx context.Context, a *Request) (o Outcome, err error) {
 	r.chooseFor(&o, a)
+	o.noteUse()
 	var found engine.Reservation
 	c := engine.Call{
 		Rules:       o.Limiter.Compiled(),

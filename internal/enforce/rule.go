@@ -39,7 +39,8 @@ var ErrNoPolicy = errors.New("weir: no policy")
 type Set struct {
 	Engine engine.Engine
 
-	reloading sync.Mutex // held while current is replaced
+	reloading sync.Mutex // held while current or overrides change
+	overrides *Overrides // of the store; nil = none
 	current   atomic.Pointer[Version]
 }
 
@@ -97,6 +98,9 @@ func (s *Set) Reload(f *policy.File, accept func(next, now *Version) error) erro
 			return err
 		}
 	}
+	if s.overrides != nil {
+		s.overrides.rebind(next)
+	}
 	s.current.Store(next)
 	return nil
 }
@@ -146,6 +150,7 @@ type Rule struct {
 	overrides []overrideIndex
 	networks  []networkOf // that overrides name
 	byRank    []int       // the overrides in their precedence
+	stored    storedOverrides
 
 	byPlan     []*variation // 0 = the policy's own numbers
 	byOverride []*variation // each with the plan that it names, if any
@@ -158,8 +163,10 @@ type Rule struct {
 type variation struct {
 	*policy.Definition // with the numbers that apply
 	Limiter            *weir.Limiter
-	Plan               string           // the name of the plan; "" for the policy's own numbers
-	Override           *policy.Override // nil if none applies
+	Plan               string    // the name of the plan; "" for the policy's own numbers
+	Why                string    // the reason of the override, the first if there are several; "" = none
+	Until              time.Time // its end; zero = none
+	stored             []*bound  // the overrides of the store, in their precedence
 }
 
 // planAndOverride names a plan and an override of the file, by their indexes.
@@ -216,7 +223,7 @@ func (r *Rule) HasBlocks() bool {
 	return slices.ContainsFunc(r.Limits, func(l weir.Limit) bool { return l.Block > 0 })
 }
 
-// checkParts returns the error of parts that policy.Parse never makes and a program may.
+// checkParts returns the error of parts that only a program can make, and policy.Parse never does.
 func checkParts(p *policy.Definition, dimensions []string) error {
 	var err error
 	fail := func(field, format string, args ...any) {
@@ -264,7 +271,13 @@ func (r *Rule) PlanOf(value string) int { return r.plans[value] }
 // compile returns the variation of the plan of a number, 0 for none, and of an override, nil for
 // none.
 func (r *Rule) compile(number int, override *policy.Override) (*variation, error) {
-	v := &variation{Override: override}
+	v := r.numbersOf(number, override)
+	return v, r.setLimiter(v)
+}
+
+// numbersOf returns such a variation without its limiter.
+func (r *Rule) numbersOf(number int, override *policy.Override) *variation {
+	v := new(variation)
 	var changes [][]policy.Change
 	if number > 0 {
 		plan := &r.Definition.Plans[number-1]
@@ -272,18 +285,23 @@ func (r *Rule) compile(number int, override *policy.Override) (*variation, error
 		changes = append(changes, plan.Changes)
 	}
 	if override != nil {
+		v.Why, v.Until = override.Why, override.Until
 		changes = append(changes, override.Changes)
 	}
 	v.Definition = r.With(changes...)
+	return v
+}
+
+// setLimiter sets the limiter of a variation.
+func (r *Rule) setLimiter(v *variation) (err error) {
 	limits := weir.Policy{
 		Name:       v.Name,
 		Mode:       v.Mode,
 		Limits:     v.Limits,
 		Dimensions: v.Definition.Dimensions(),
 	}
-	var err error
 	v.Limiter, err = weir.New(limits, weir.WithEngine(r.engine), weir.WithOutage(r.WhenStoreIsDown))
-	return v, err
+	return err
 }
 
 // choose returns the variation of a key at an instant; the zero time is now. plan is a result
@@ -293,13 +311,29 @@ func (r *Rule) choose(key *weir.Key, plan int, at time.Time) *variation {
 	if len(r.overrides) > 0 {
 		override = r.overrideOf(key, at)
 	}
-	switch {
-	case override < 0:
-		return r.byPlan[plan]
-	case plan == 0 || r.Definition.Overrides[override].Plan != "":
-		return r.byOverride[override]
+	of := planAndOverride{plan, override}
+	if found, others := r.stored.find(key); found != nil {
+		if v := r.chooseStored(key, of, at, found, others); v != nil {
+			return v
+		}
 	}
-	return r.pair(planAndOverride{plan, override})
+	return r.chooseOfFile(of)
+}
+
+// HasOverride reports whether an override of the file or of the store applies to a key now.
+func (r *Rule) HasOverride(key weir.Key) bool {
+	return r.choose(&key, 0, time.Time{}).Why != ""
+}
+
+// chooseOfFile returns the variation of a plan and an override of the file, -1 for none.
+func (r *Rule) chooseOfFile(of planAndOverride) *variation {
+	switch {
+	case of.override < 0:
+		return r.byPlan[of.plan]
+	case of.plan == 0 || r.Definition.Overrides[of.override].Plan != "":
+		return r.byOverride[of.override]
+	}
+	return r.pair(of)
 }
 
 // pair returns the variation of the plan of a request and an override that names none. It is

@@ -19,9 +19,10 @@ type Item struct {
 }
 
 // call begins the outcome of an item and returns the call that decides it.
-func (it *Item) call() weir.Call {
+func (it *Item) call() (c weir.Call) {
 	it.Outcome = Outcome{}
-	return it.Rule.begin(&it.Outcome, &it.Request)
+	it.Rule.begin(&it.Outcome, &it.Request, &c)
+	return c
 }
 
 // observeAll passes the calls of a batch to their handles. all is the error of all items, if
@@ -50,7 +51,7 @@ func DecideAll(ctx context.Context, items []Item) {
 	made := make([]weir.Call, len(items))
 	calls := make([]engine.Call, len(items))
 	opened := make([]engine.Reservation, len(items))
-	var e engine.Engine // of all items
+	var e engine.Engine // the engine of all items
 	for i := range items {
 		it := &items[i]
 		if it.Err == nil {
@@ -212,13 +213,14 @@ func (t *together) units(it *Item, l *engine.Limit) (units int64) {
 
 // decideShadow decides an item of a shadow policy after the others.
 func (it *Item) decideShadow(ctx context.Context, whole *weir.Decision) {
+	it.Outcome = Outcome{}
 	if whole.Allowed {
-		it.Outcome, it.Err = it.Rule.decide(ctx, &it.Request)
+		it.Err = it.Rule.decide(ctx, &it.Request, &it.Outcome)
 		return
 	}
 	peek := it.Request
 	peek.Op = engine.Peek
-	it.Outcome, it.Err = it.Rule.decide(ctx, &peek)
+	it.Err = it.Rule.decide(ctx, &peek, &it.Outcome)
 	d := &it.Outcome.Decision
 	d.Allowed = false
 	d.Granted = 0

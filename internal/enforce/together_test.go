@@ -57,8 +57,8 @@ func TestTogetherRejects(t *testing.T) {
 			t.Errorf("%s: %v, want %q of item 2", name, err, c.text)
 		}
 	}
-	if m.Len() != 0 {
-		t.Errorf("%d histories, want none", m.Len())
+	if m.Stats().Keys != 0 {
+		t.Errorf("%d histories, want none", m.Stats().Keys)
 	}
 	out := batchRules(t, down)
 	items := []Item{itemOf(out, "plain", "a", 1), itemOf(out, "shadow", "a", 1)}

@@ -224,8 +224,8 @@ func (r *Rule) numbers(t *testing.T, a *Request) string {
 	if v.Plan != "" {
 		text += " plan " + v.Plan
 	}
-	if v.Override != nil {
-		text += " override " + v.Override.Why
+	if v.Why != "" {
+		text += " override " + v.Why
 	}
 	return text
 }

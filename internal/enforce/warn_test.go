@@ -73,4 +73,14 @@ func BenchmarkDecide(b *testing.B) {
 			}
 		})
 	}
+	b.Run("item", func(b *testing.B) {
+		it := Item{Rule: ruleIn(b, "warnings.yaml", "plain", weir.NewMemory())}
+		it.Request = Request{Target: Target{weir.K("u"), 0}, Op: check, N: 1}
+		b.ReportAllocs()
+		for b.Loop() {
+			if it.Decide(context.Background()); it.Err != nil {
+				b.Fatal(it.Err)
+			}
+		}
+	})
 }

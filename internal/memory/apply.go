@@ -18,13 +18,26 @@ func (m *Memory) NotBefore(at int64) {
 	m.base += max(at-m.now(), 0)
 }
 
-// Apply makes a change again. A Refund changes nothing in a history without its entry. Apply
-// forgets no history, so changes of different histories can be applied at the same time. The
-// errors are engine.ErrFull, at a cap, and an engine.InputError for a key that does not fit the
-// name.
+// NewChange returns a change of a limit's history for a key, at an instant of a caller.
+func NewChange(kind ChangeKind, p *engine.Compiled, limit int, k *engine.Key) Change {
+	l := &p.Limits[limit]
+	c := Change{Kind: kind, Virtual: true, Name: historyName(p, l, l.Kind), Keep: retention(l)}
+	if len(l.By) == 1 {
+		c.Key = []byte(k.Value(l.By[0]))
+		return c
+	}
+	for _, dim := range l.By {
+		c.Key = keyenc.Append(c.Key, k.Value(dim))
+	}
+	return c
+}
+
+// Apply makes a change again. A Refund changes nothing in a history without its entry. Apply does
+// not sweep, so changes of different histories can be applied at the same time. The errors are
+// engine.ErrFull, at a cap, and an engine.InputError for a key that does not fit the name.
 //
-// For several changes of one Name, Apply is faster with copies of a Change that was
-// applied.
+// A Change keeps what Apply has found for its Name. So for several changes of one Name, Apply is
+// faster with copies of a Change that was applied.
 func (m *Memory) Apply(c *Change) error {
 	if c.Kind == Remember {
 		return m.applyOperation(c)

@@ -23,7 +23,7 @@ type appointments struct {
 
 	// The record's history and list may be copies, which are stored with the decision or dropped.
 	shifted   bool // list is a copy with the instants of a corrected clock (R2)
-	wasCopied bool // the history was a copy before the operation: another clock or another rate
+	wasCopied bool // the history was a copy before: its clock was corrected or its rate changed
 	copied    bool // the history is a copy that has the entries which have begun
 	written   bool // an operation has changed the list or the history
 	isNew     bool // the list was made for this booking
@@ -311,8 +311,8 @@ func (a *appointments) drop() {
 	a.copied = false
 }
 
-// keepAhead finds out for how long the appointments of a record count, or removes an empty list. An
-// entry of now changes the list's end only in a bucket: the journal has an end with the others.
+// keepAhead sets Until of the record's list, or removes an empty list. An entry of now moves Until
+// in a bucket only: otherwise the journal has it as an Append, which states no Until.
 func (m *Memory) keepAhead(r *record) {
 	a := r.appointments
 	switch {
@@ -332,14 +332,14 @@ func (m *Memory) keepAhead(r *record) {
 // measureAll counts all appointments, which are ahead.
 func (a *appointments) measureAll() { a.from, a.units = 0, a.list.Units }
 
-// markBeside sets the flag of a slot with a block or appointments.
+// markBeside sets or clears the flag of a slot with a block or appointments.
 func (r *record) markBeside() {
 	waits := r.appointments != nil && len(r.appointments.list.Entries) > 0
 	r.slot.SetBlocked(r.block != nil || waits)
 }
 
-// mustCopy reports whether a refund needs copies of all histories: it changes a history with
-// appointments in more than one place.
+// mustCopy reports whether a refund must change copies of all histories, because storing them can
+// fail: one is a copy already, or needs room for appointments that have begun or for its instant.
 func (c *claim) mustCopy() bool {
 	for i := range c.records {
 		r := &c.records[i]
@@ -365,8 +365,8 @@ func (r *record) copyBegun() {
 	a.copied = true
 }
 
-// cancel takes units of the appointment at an instant back, if it is ahead. It takes a cost only if
-// the attempt is not made: whole. isAhead reports whether it is ahead.
+// cancel takes units of the appointment at an instant back, if it is ahead (isAhead). A limit with
+// a cost gives back the cost, but only if whole: nothing of the appointment will be used.
 func (r *record) cancel(at, n, now int64, whole bool) (took int64, isAhead bool) {
 	a := r.appointments
 	if a == nil {

@@ -9,9 +9,9 @@ import (
 
 // A block (R20) is a slot of its own beside the history of its limit. So a key without a history
 // can have one, and histories without blocks take no room for them. It is read and written under
-// the lock of its shard alone. The slot of the history has a flag while there may be a block. With
-// it no caller finds the slot without the lock of the shard, so callers of other keys never look
-// for blocks.
+// the lock of its shard alone. The slot of the history has a flag, Blocked, while there may be a
+// block or appointments. A flagged slot is found only by a caller with the lock of the shard. So
+// callers of other keys never look for blocks.
 
 // feels reports whether a block of the limit denies the call, or moves its instant (R2).
 func (req *request) feels(l *limitRules) bool {
@@ -122,8 +122,9 @@ func (m *Memory) removeBlock(r *record) {
 	r.block, r.isNewBlock = nil, false
 }
 
-// beginBlocks begins the block of the limit that denied the attempt, if it has one. Of calls
-// together, each has such a limit among its own, by the waits before these blocks.
+// beginBlocks begins the block of the limit that denied the attempt, if it has one. Of several
+// calls decided together (Rules.calls), each has a limit of its own that denied it. That is the one
+// with the longest wait before any of these blocks.
 func (c *claim) beginBlocks() {
 	if c.rules.calls == nil {
 		c.denier().markBlock()

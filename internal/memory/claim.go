@@ -28,7 +28,7 @@ type claim struct {
 	locks    uint64 // the set of shards that are locked, a bit each
 	inserted bool   // a key was added
 	near     bool   // there may be blocks in the shards, or the request may begin one (R20)
-	blocked  bool   // a block runs that the request feels; it needs the locks of shards
+	blocked  bool   // a block runs that counts for the request; it needs the locks of shards
 	begins   bool   // the request is denied and begins blocks
 
 	ahead bool  // a history has appointments (R18); then the shards are locked
@@ -288,7 +288,7 @@ func (m *Memory) lockShards(c *claim) (missing int) {
 
 // lockHistories locks the histories in their order, and finds their blocks and appointments. Slots
 // may have moved since the shards were locked, if room was made (moved). isStale reports that c.raw
-// may be too old for the decision: a history is missing or ahead of it.
+// may be too old for the decision: a history is missing, or ahead of it by a second or more.
 func (c *claim) lockHistories(moved bool) (isStale bool) {
 	var order [engine.MaxLimits]uint8
 	for _, i := range c.order(&order) {
@@ -433,8 +433,9 @@ func sweepDue(now int64) bool {
 	return uint64(now)*odd>>32%sweepEvery == 0
 }
 
-// sweep sweeps a few slots of the shards: of those that are locked with every fourth new key, of
-// the others if they are free. The histories are unlocked.
+// sweep sweeps a few slots of each shard of the call. A call that has inserted a key sweeps a shard
+// when its length is a multiple of four. A shard that is not locked is swept if it is free. The
+// histories are unlocked.
 func (m *Memory) sweep(c *claim) {
 	for i := range c.records {
 		s := c.records[i].shard

@@ -8,7 +8,8 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// request is a call as the engine decides it.
+// request is a call as the engine decides it. The fields in upper case are those of engine.Call,
+// and From is set for a Block only.
 type request struct {
 	Op       engine.Op
 	N        int64
@@ -54,7 +55,7 @@ func (m *Memory) Do(_ context.Context, calls []engine.Call) {
 	}
 }
 
-// Decide decides one call without a result.
+// Decide decides one call, whose Result must be zero. Do clears it, and Decide does not.
 func (m *Memory) Decide(c *engine.Call) { m.decideAt(c, moment{}) }
 
 // decideAt decides a call at its own instant, or at the given one if it has none.
@@ -62,15 +63,15 @@ func (m *Memory) decideAt(c *engine.Call, at moment) {
 	at = momentOf(c, at)
 	switch {
 	case c.States != nil && len(c.States) != len(c.Rules.Limits):
-		// Otherwise there would be a panic under a lock, which would stay locked.
-		c.Err = engine.Input("request", "room for %d states, and the rules have %d limits; "+
-			"leave States nil or make it as long", len(c.States), len(c.Rules.Limits))
+		c.Err = errStates(c)
 	case c.Op == engine.Count:
 		c.Result.Granted = m.count(c, at)
 		return
 	case c.Op == engine.Reset:
 		m.reset(c.Rules, &c.Key)
 		return
+	case c.Op == engine.Peek && c.Histories != nil:
+		c.Err = m.inspect(c, at)
 	case c.Op == engine.Settle || c.Op == engine.Extend:
 		c.Err = m.changeReservation(c, at)
 	case isOnce(c):
@@ -83,6 +84,13 @@ func (m *Memory) decideAt(c *engine.Call, at moment) {
 	if c.Err != nil {
 		c.Fail(c.Err)
 	}
+}
+
+// errStates rejects a call whose States do not fit its rules. Otherwise there would be a panic under
+// a lock, which would stay locked.
+func errStates(c *engine.Call) error {
+	return engine.Input("request", "room for %d states, and the rules have %d limits; "+
+		"leave States nil or make it as long", len(c.States), len(c.Rules.Limits))
 }
 
 // Takes reports whether AllowFast and Allow decide an attempt of n units on that key by the rules:
@@ -180,7 +188,8 @@ func (m *Memory) decideWithRoom(
 // are needed as well; then nothing has changed.
 //
 // It takes four steps: read all histories, decide, write all or nothing, and answer from the
-// histories as they are then.
+// histories as they are then. room is the least room of all limits. open reports that no minimum
+// interval and no block denies the call, and full that it gets all its units.
 func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
 	switch c.req.Op {
 	case engine.Attempt: // the commonest, below
@@ -381,7 +390,7 @@ func (c *claim) answer(full bool, d *engine.Result) {
 	}
 }
 
-// remaining is the room that an answer has: none while a block runs (R20).
+// remaining is the room that an answer states: at most none while a block runs (R20).
 func (r *record) remaining() int64 {
 	room := r.state.Room(r.rule)
 	if r.blocked > 0 {

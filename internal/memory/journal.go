@@ -23,6 +23,9 @@ type Journal interface {
 }
 
 // ChangeKind is the kind of a [Change].
+//
+// An Append, a Replace, a Book and a Cancel also remove the appointments that begin by At. Those
+// that still count are entries of the Replace, or have an Append each.
 type ChangeKind uint8
 
 const (
@@ -49,9 +52,6 @@ const (
 	// Remember added an Operation, or changed it: its reservation was settled or extended (R19).
 	Remember
 )
-
-// An Append, a Replace, a Book and a Cancel remove appointments that begin at At or before. An
-// Append for each that still counts, or the Replace, has them as entries.
 
 // Change is one change of one history, or one operation that is remembered. It states the
 // outcome: Apply needs no policy and decides nothing. Fields of other kinds are zero.
@@ -81,8 +81,8 @@ type Change struct {
 	Entries           []Entry // oldest first
 
 	// Ahead are the appointments after a Replace, oldest first. Without any, those after At stay as
-	// they are. A Replace, a Book and a Cancel have as End an instant: from it on, and one Keep
-	// after it, no unit of the history counts. It is 0 if the history has no appointments.
+	// they are. The End of a Replace, a Book and a Cancel is 0 if the history has no appointments.
+	// Otherwise no unit of the history counts one Keep after this End.
 	Ahead []Entry
 
 	Operation *Operation // Remember: the operation
@@ -136,8 +136,8 @@ func (m *Memory) newReport(now int64, virtual bool) *report {
 	return r
 }
 
-// add adds a change of the limit's history of a key, or of all its histories if key is "". It
-// copies the key.
+// add adds a change of the limit's history of a key. A Retain concerns all histories of the limit,
+// so its key is "". add copies the key.
 func (r *report) add(kind ChangeKind, l *limitRules, key string) *Change {
 	n := len(r.changes)
 	if n == cap(r.changes) {

@@ -3,15 +3,23 @@
 //
 // # Words
 //
-// A history is the entries of one key under one limit. It stands in a slot of a keytable.Table,
-// whose shards have a lock each. The arithmetic on one history is in package window, so no window
-// is computed here. Rules are the limits of a policy in the form of this engine. The comments cite
-// rules of docs/semantics.md, such as R2: a decision is never before the newest one of its
-// histories.
+// A history is the entries of one key under one limit, or its bucket. It stands in a slot of a
+// keytable.Table, whose shards have a lock each. An entry has units and an End: they count while
+// End > now - Window. The arithmetic on one history is in package window, so no window is computed
+// here. Rules are the limits of a policy in the form of this engine.
+//
+// An appointment is an entry that begins later (R18). An operation is a call with an idempotency
+// key, remembered with its answer (R15) and with the reservation that it opened, if any (R19). A
+// call is virtual if its caller passed the instant. To hold a history or a shard is to have its
+// lock. The hold of a reservation is something else: its units of a concurrency limit (R17).
+//
+// The comments cite rules of docs/semantics.md, such as R2: a decision is never before the newest
+// one of its histories. If that is a second or more ahead of the clock, the clock was corrected.
+// Then the decision works on a copy of the history, whose entries of the future are entries of now.
 //
 // # The path of a decision
 //
-// A call takes the first of three ways that can decide it:
+// A call takes the first of three paths that can decide it:
 //
 //  1. allowFast (decide.go) decides the commonest attempt: one exact rolling window, one value, a
 //     key that has a history. It takes the lock of the slot alone.
@@ -23,11 +31,17 @@
 // all records, decides, and then writes all or none (R7). record.go makes room for the new entries
 // before it writes the first one.
 //
+// The wait after a denial has two places. answer (decide.go) takes the longest of all records, by
+// History.Wait of package window or, with appointments, by waitFor (appointment.go). allowFast
+// computes that of its one limit itself.
+//
 // # Files
 //
-// ops.go has refund, count and reset, reservation.go settlements and extensions, block.go blocks,
-// and appointment.go attempts that wait. rules.go compiles rules. once.go remembers operations with
-// an idempotency key. journal.go and apply.go state changes for a log and make them again.
+// decide.go, claim.go and record.go have the path above. ops.go has refund, count and reset,
+// reservation.go settlements and extensions, block.go blocks, and appointment.go attempts that
+// wait. rules.go compiles the rules. once.go finds and remembers operations, which operation.go
+// describes. journal.go states changes for a log, and apply.go makes the changes of a log again.
+// inspect.go copies histories for a reader.
 package memory
 
 import (
@@ -51,8 +65,8 @@ import (
 //
 // With many keys, a key with one entry takes 75 to 110 bytes, its own 16 bytes included, and one
 // with ten entries about 140. A further entry takes 4 to 9 bytes, and up to 17 if it has many
-// units. It takes the more if it has several units, the window is longer than an hour, or the
-// mode is CountDenied. An appointment takes about 20 bytes, and the list of a key 200 (R18).
+// units. The upper numbers are for entries of several units, windows longer than an hour, and the
+// mode CountDenied. An appointment takes about 20 bytes, and the list of a key 200 (R18).
 //
 // Every fourth new key, and one in a few dozen other recordings, sweeps: it looks at a few
 // histories and removes those that no longer count. Peeks and denials remove none. MaxKeys and
@@ -137,6 +151,18 @@ func (m *Memory) SetCaps(keys, bytes int64) error {
 	return nil
 }
 
+// Stats returns the memory in use and its caps.
+func (m *Memory) Stats() engine.MemoryStats {
+	keys, bytes := m.Caps()
+	return engine.MemoryStats{
+		Keys:     int64(m.Len()),
+		Bytes:    m.Bytes(),
+		MaxKeys:  keys,
+		MaxBytes: bytes,
+		Rejected: m.Rejected(),
+	}
+}
+
 // Len is the number of keys held, idle ones included, and of operations with an idempotency
 // key. A key counts once for each limit that it has a history in.
 func (m *Memory) Len() int {
@@ -182,12 +208,13 @@ func (m *Memory) Sweep() (removed int) {
 	return m.table.Sweep(now) + m.operations.removeOver(m, now)
 }
 
-// maxTries bounds the work of one caller for room.
+// maxTries bounds how often one call makes room at a cap and is decided again.
 const maxTries = 16
 
-// makeRoom removes histories and operations that no longer count, and first those in a
-// set of shards. It reports whether there were any, or whether another caller removed
-// some meanwhile. The caller may hold the lock of one operation shard, and no other.
+// makeRoom removes histories and operations that no longer count, those in a set of shards first.
+// It reports whether another try may find room. That is so, too, if another caller has removed some
+// since the last try: m.reclaimed was before then. The caller may hold the lock of one operation
+// shard, and no other.
 func (m *Memory) makeRoom(shards uint64, at moment, before int64) bool {
 	now, virtual := m.instant(at), at.virtual()
 	m.reclaim.Lock()

@@ -87,7 +87,8 @@ func (o *Operation) Start() int64 {
 	return o.At + o.Bound.StartAfter.Microseconds()
 }
 
-// result returns the answer of a call that is repeated at an instant: of StartAfter the rest.
+// result returns the answer of a call that is repeated at an instant. Its StartAfter is the time
+// that is left then.
 func (o *Operation) result(at int64) engine.Result {
 	d := engine.Result{
 		Allowed:    o.Allowed,
@@ -168,6 +169,11 @@ func operationName(p *engine.Compiled, k *engine.Key, id string) string {
 
 // appendName appends the name of an operation to b.
 func appendName(b []byte, p *engine.Compiled, k *engine.Key, id string) []byte {
+	return keyenc.Append(appendOwner(b, p, k), id)
+}
+
+// appendOwner appends the part of an operation's name that all operations of a key share.
+func appendOwner(b []byte, p *engine.Compiled, k *engine.Key) []byte {
 	b = keyenc.Append(b, p.Name)
 	var order [keyenc.MaxValues]int
 	dims := order[:0]
@@ -180,5 +186,5 @@ func appendName(b []byte, p *engine.Compiled, k *engine.Key, id string) []byte {
 	for _, i := range dims {
 		b = keyenc.Append(keyenc.Append(b, p.Dimensions[i]), k.Value(i))
 	}
-	return keyenc.Append(b, id)
+	return b
 }

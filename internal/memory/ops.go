@@ -7,10 +7,10 @@ import (
 )
 
 // refund decides a refund (R10). once is the operation to remember, or nil. If there is no room to
-// remember it, a refund that would take units fails.
+// remember it, a refund that would take units fails: they are taken from copies, which are dropped.
 //
-// Then, or if a history must be corrected (R2), the units are taken from copies of all histories of
-// the call. The copies are stored together or not at all.
+// If storing the change can fail (mustCopy), the units are taken from copies as well. These are
+// stored together or not at all.
 func (m *Memory) refund(call *engine.Call, at moment, once *once) error {
 	b, full := m.Rules(call.Rules), once.isFull()
 	c := &claim{records: make([]record, len(b.limits)), at: at}
@@ -87,11 +87,10 @@ func (m *Memory) storeRefund(c *claim, copies bool) error {
 	return nil
 }
 
-// refund takes up to n units back from the entry granted at instant at, or from the oldest
-// ones, and returns their number. No other entry changes: a refund does not store its
-// instant, so a later decision may be at an earlier one (R2), at which older entries still
-// count. Of an appointment that is ahead it takes a cost too, if the attempt is not made: whole
-// (R18).
+// refund takes up to n units back from the entry granted at an instant, or from the oldest ones,
+// and returns their number. No other entry changes, not even one that no longer counts. A refund
+// does not store its instant, so a later decision may be at an earlier one (R2), at which such an
+// entry counts. whole is as for cancel.
 func (r *record) refund(at, n, now int64, whole bool) int64 {
 	r.took = 0
 	if took, isAhead := r.cancel(at, n, now, whole); isAhead {

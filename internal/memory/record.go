@@ -34,9 +34,9 @@ func (m *Memory) record(c *claim, units int64, denied bool) (done bool, err erro
 	return true, nil
 }
 
-// isReady makes the entries of all histories to which units will be added, and reports whether
-// these have room for them, without prepare. The units of the entries are set. Appointments need
-// prepare.
+// isReady completes the entries that will be added, of which only the units are set. It reports
+// whether all of them can be added without prepare. Missing keys, corrected copies and appointments
+// need prepare.
 func (c *claim) isReady() bool {
 	ready, records := !c.ahead && c.start == 0, c.records
 	for i := range records {
@@ -60,7 +60,7 @@ func (c *claim) isReady() bool {
 }
 
 // addAll adds the entries to their histories. denied reports that CountDenied records a denied
-// attempt.
+// attempt. Without the locks of the shards each slot is on the clock of the call already (tryHold).
 func (c *claim) addAll(denied bool) {
 	mode, records := c.rules.mode, c.records
 	for i := range records {
@@ -170,7 +170,7 @@ func (m *Memory) undo(c *claim, n, uncounted int) error {
 }
 
 // storeCorrections stores the corrected copies (R2), or none if there is no room for all: then
-// the next attempt corrects the histories again.
+// the next attempt corrects the histories again, and no record is corrected for the journal.
 func (m *Memory) storeCorrections(c *claim) {
 	if c.locks == 0 {
 		return

@@ -64,7 +64,7 @@ func (o *Operation) newest() Extension {
 // Reserved returns all granted units of the operation's reservation.
 func (o *Operation) Reserved() int64 { return o.newest().Units }
 
-// describe sets the reservation of a call that wants to know it.
+// describe sets the reservation of a call that has room for it.
 func (m *Memory) describe(o *Operation, c *engine.Call) {
 	r := o.Reservation
 	if c.Reservation == nil || r == nil {
@@ -112,7 +112,7 @@ func (m *Memory) changeReservation(c *engine.Call, at moment) error {
 			engine.ErrExpired)
 	}
 	x := &revision{operation: o, grant: o.newest(), next: *o.Reservation}
-	// Called by a variable, both would let c escape, and so that of every call of a Limiter.
+	// Through a function variable, both would let c escape, and so that of every call of a Limiter.
 	planned, err := false, error(nil)
 	if c.Op == engine.Extend {
 		planned, err = x.planExtension(c, at.micros)
@@ -169,8 +169,10 @@ func (x *revision) planSettlement(c *engine.Call, at int64) (planned bool, err e
 	return true, x.checkLife(at)
 }
 
-// planExtension prepares an extension, or repeats the answer of an equal one. planned reports that
-// it must be decided.
+// planExtension prepares an extension, or repeats the answer of an equal one. c.From is the number
+// of units that the caller believes the reservation has. If it is the number before the newest
+// extension, and N is that of this extension, the call is a repetition. planned reports that it
+// must be decided.
 func (x *revision) planExtension(c *engine.Call, at int64) (planned bool, err error) {
 	if x.next.Settled() {
 		return false, fmt.Errorf("%w: with %s", engine.ErrSettled, misuse.Units(x.next.Actual))
@@ -269,7 +271,7 @@ func (m *Memory) makeFurtherReady(c *claim) (done bool, err error) {
 }
 
 // takeBack ends the holds of a reservation, and takes back the units of its newest grant that were
-// not used. It returns the most units that it took in one limit of each kind.
+// not used. ended is the most units taken in one concurrency limit, refunded in one other limit.
 func (x *revision) takeBack(c *claim) (ended, refunded int64) {
 	// The cost of an appointment is returned if nothing of it will be used (R18).
 	isCancelled := x.next.Actual == 0 && x.grant.Newest == x.grant.Units

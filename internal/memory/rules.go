@@ -9,16 +9,17 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// Rules is the rules of calls in the form of one memory engine. They must not lead to the
-// compiled rules, which they would keep in Memory.rules.
+// Rules is the limits of a policy in the form of one memory engine. Memory.rules keeps them as long
+// as the engine.Compiled of which they were made. So they must not lead to it: it would never be
+// collected.
 type Rules struct {
 	engine *Memory
 	mode   engine.Mode
 	limits []limitRules
 	isFast bool // allowFast may decide
 
-	calls    [][]int // indices of the limits of each call that is decided; nil: a sole call
-	blocks   bool    // a denial by a limit begins a block (R20)
+	calls    [][]int // as engine.Compiled.Calls: the limits of each of several calls, or nil
+	blocks   bool    // a limit has a Block: a denial by it begins one (R20)
 	shortest int64   // the shortest hold of a concurrency limit, in microseconds; 0 = there is none
 	longest  int64   // the longest one
 }
@@ -26,14 +27,14 @@ type Rules struct {
 // limitRules is one limit of a Rules: its numbers, and the names of its histories.
 type limitRules struct {
 	window.Rule
-	histories string       // the name of its histories
+	histories string       // the name of its histories (historyName)
 	group     uint32       // the number of that name in the table (R12)
-	by        []int        // indices into the key
+	by        []int        // indices into the key's values
 	cost      int64        // as engine.Limit.Cost; below 0 the limit is only read
 	block     int64        // as engine.Limit.Block
 	zoned     *zoned       // the windows of a Period, otherwise nil
 	sole      int          // by[0] of a limit with one dimension, otherwise -1
-	described engine.State // of a history without units
+	described engine.State // the state of a history without units
 }
 
 // Rules returns the rules in the form of m.
@@ -123,8 +124,8 @@ func retention(l *engine.Limit) int64 {
 	return l.Window
 }
 
-// ofAllKinds returns the limits of the rules. Each appears once for every kind of which it has
-// or had histories.
+// ofAllKinds returns the limits of the rules, each once for every kind of which it has or had
+// histories: a limit whose kind was changed had them under another name.
 func (m *Memory) ofAllKinds(p *engine.Compiled) (all []limitRules) {
 	for i, l := range m.Rules(p).limits {
 		for kind := engine.KindRolling; kind <= engine.KindConcurrency; kind++ {

@@ -1,7 +1,6 @@
-// Package misuse has the errors of calls that no engine can decide: on an engine that its
-// constructor did not make, and without a context. All engines return the same ones. It also has
-// the hint of a reset with too few values, the same for limiters and policy files, and the words
-// for a number of units.
+// Package misuse has texts that several packages share: the errors of calls without a context or
+// of a zero or nil engine, the hint after a reset with too few values, and numbers of units in
+// words.
 package misuse
 
 import (
@@ -15,8 +14,7 @@ import (
 var ErrNoContext = engine.Input("request",
 	"the context is nil; use context.Background() where no other fits")
 
-// Fail fails the calls that have no error yet: with ErrNoContext, or because the engine is zero or
-// nil, where constructor makes one.
+// Fail sets the error of [Error] in the calls that have no error yet.
 func Fail(ctx context.Context, calls []engine.Call, constructor string) {
 	err := Error(ctx, constructor)
 	for i := range calls {
@@ -26,7 +24,8 @@ func Fail(ctx context.Context, calls []engine.Call, constructor string) {
 	}
 }
 
-// Error returns ErrNoContext without a context, and otherwise the error of a zero or nil engine.
+// Error returns ErrNoContext if ctx is nil, and otherwise the error of a zero or nil engine. It
+// names the constructor of the engine, such as "weir.NewMemory".
 func Error(ctx context.Context, constructor string) error {
 	if ctx == nil {
 		return ErrNoContext
@@ -44,8 +43,9 @@ func Units[N int64 | string](n N) string {
 	return text + " units"
 }
 
-// ResetHint returns words behind the error of a reset without names whose key lacks values: the
-// limits that count by fewer values than the policy, for which has is true. It is "" without any.
+// ResetHint returns the end of the error of a reset that names no limits and lacks values of the
+// key. It lists the limits that count by fewer dimensions than the policy, if has reports that
+// the key has the values for them. It is "" if there is no such limit.
 func ResetHint(rules *engine.Compiled, has func(l *engine.Limit) bool) string {
 	var names []string
 	for i := range rules.Limits {

@@ -14,8 +14,8 @@ import (
 // not demand more.
 type Forgetful struct {
 	*Engine
-	whole     sync.Mutex // held for the whole of every call, with what it forgets
-	slack     int64      // for how much longer it keeps what was recorded at instants of callers
+	whole     sync.Mutex // held during every call, so that a call and its forgetting are one step
+	slack     int64      // additional microseconds for records at instants of callers (R13)
 	histories map[string]life
 	blocks    map[string]life
 	done      map[string]life

@@ -185,6 +185,29 @@ func (h history) isAhead(start int64) bool {
 	return slices.ContainsFunc(h.ahead, func(e entry) bool { return e.u == start })
 }
 
+// shown is the entries of h that count at now, its appointments, and the open window.
+func (h history) shown(limit engine.Limit, now int64) (all engine.History) {
+	for _, e := range h.entries {
+		if e.u > cutoff(limit, now) {
+			all.Entries = append(all.Entries, engine.Entry{At: e.u, Units: e.units})
+		}
+	}
+	for _, e := range h.ahead {
+		all.Ahead = append(all.Ahead, engine.Entry{At: e.u, Units: e.units})
+	}
+	switch {
+	case limit.Period != nil:
+		all.Start, all.End = limit.Period.WindowAt(now)
+	case limit.Kind == engine.KindFixed:
+		all.Start = mark(limit, now)
+		all.End = all.Start + limit.Window
+	case limit.Kind == engine.KindFixedFromFirst && len(all.Entries) > 0:
+		all.Start = all.Entries[len(all.Entries)-1].At
+		all.End = all.Start + limit.Window
+	}
+	return all
+}
+
 // since is the sum of units of the entries after instant s.
 func (h history) since(s int64) int64 {
 	sum := int64(0)

@@ -55,8 +55,7 @@ func (e *Engine) once(c *engine.Call, at int64) error {
 // startOf is the instant at which the use of granted units may begin (R18).
 func startOf(r engine.Result) int64 { return r.At.Add(r.StartAfter).UnixMicro() }
 
-// startsAfter is the time from an instant until the use of the granted units may begin, at most
-// what it was (R18).
+// startsAfter is the rest of the operation's StartAfter at an instant (R18).
 func (o operation) startsAfter(at int64) time.Duration {
 	return min(o.result.StartAfter, max(0, micros(startOf(o.result)-at)))
 }

@@ -3,6 +3,8 @@ package spec
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
@@ -53,6 +55,36 @@ func holds(p *engine.Compiled) (shortest, longest int64) {
 		longest = max(longest, limit.Window)
 	}
 	return shortest, longest
+}
+
+// named is the holds of a concurrency limit, those of open reservations of the call's key apart.
+func (e *Engine) named(c *engine.Call, limit engine.Limit, holds []engine.Entry, now int64) []engine.Entry {
+	one := *c
+	one.ID = ""
+	owner := strings.TrimSuffix(operationName(&one), `""`)
+	var all []engine.Entry
+	for _, hold := range holds {
+		var ids []string
+		units := map[string]int64{}
+		for name, o := range e.done {
+			id, err := strconv.Unquote(strings.TrimPrefix(name, owner))
+			r := o.grant
+			if err == nil && r != nil && !r.settled && r.hold == hold.At && now < o.until {
+				ids, units[id] = append(ids, id), limit.Units(r.held)
+			}
+		}
+		slices.Sort(ids)
+		for _, id := range ids {
+			held := min(units[id], hold.Units)
+			if hold.Units -= held; held > 0 {
+				all = append(all, engine.Entry{At: hold.At, Units: held, ID: id})
+			}
+		}
+		if hold.Units > 0 {
+			all = append(all, hold)
+		}
+	}
+	return all
 }
 
 // kept is the instant until which the reservation is remembered after a grant, an extension or

@@ -54,10 +54,29 @@ func (e *Engine) Do(_ context.Context, calls []engine.Call) {
 		} else {
 			_, err = e.decide(c, at)
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			c.Fail(err)
+		case c.Op == engine.Peek && c.Histories != nil:
+			*c.Histories = e.historiesOf(c, at)
 		}
 	}
+}
+
+// historiesOf returns the histories of a call, one for each limit.
+func (e *Engine) historiesOf(c *engine.Call, at int64) (all []engine.History) {
+	v := e.look(c.Rules.Limits, namesOf(c, c.Rules.Limits), at)
+	for i, limit := range v.limits {
+		h := v.past[i].shown(limit, v.now)
+		if limit.Kind == engine.KindConcurrency {
+			h.Entries = e.named(c, limit, h.Entries, v.now)
+		}
+		h.Older, h.Later = int64(len(h.Entries)-engine.MaxEntries), int64(len(h.Ahead)-engine.MaxEntries)
+		h.Entries, h.Ahead = h.Entries[max(0, h.Older):], h.Ahead[:len(h.Ahead)-int(max(0, h.Later))]
+		h.Older, h.Later = max(0, h.Older), max(0, h.Later)
+		all = append(all, h)
+	}
+	return all
 }
 
 // decide decides a call at an instant, and reports whether it recorded or took back units. It

@@ -14,7 +14,7 @@ type view struct {
 	now    int64
 	limits []engine.Limit
 	past   []history // one for each limit, with the appointments that have begun as entries (R18)
-	stored []history // one for each limit: what an operation that leaves a limit alone stores (R2)
+	stored []history // one for each limit, to be stored if the operation adds nothing to it (R2)
 	wrote  []bool    // one for each limit, or nil: the operation changed its history
 	blocks []block   // one for each limit
 }
@@ -52,7 +52,7 @@ func see(limits []engine.Limit, past []history, blocks []block, clock int64) vie
 		v.past[i] = begun.paced(limits[i], v.now)
 		v.stored = append(v.stored, h)
 		if begun.bucket != nil && v.past[i].bucket != begun.bucket {
-			v.stored[i] = v.past[i] // a changed rate is stored with what has begun (R12)
+			v.stored[i] = v.past[i] // a changed rate is stored, with begun appointments (R12)
 		}
 	}
 	return v
@@ -149,8 +149,8 @@ func (v view) open() bool {
 }
 
 // unitsOf is the number of units that an attempt of n takes of limit i: the limit's cost
-// or, without one, n. An attempt of 0 takes none (R7), nor does a peek among calls that are
-// decided together, whose cost is below 0.
+// or, without one, n. An attempt of 0 takes none (R7). Nor does a peek among calls that are decided
+// together, which has a cost below 0.
 func (v view) unitsOf(i int, n int64) int64 {
 	if cost := v.limits[i].Cost; cost != 0 && n > 0 {
 		return max(0, cost)

@@ -5,6 +5,7 @@
 //
 // Start at [History], the entries of one limit and one key. Look returns its [State], with
 // the room and the minimum interval. [Grant] returns the units that an attempt gets with these.
+// [History.Wait] returns the time until a denied attempt fits.
 package window
 
 // Never is the wait of an attempt that can never fit (R8). As the greatest number it compares

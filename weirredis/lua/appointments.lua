@@ -166,7 +166,7 @@ local function fold(h, now, kind, window, a, b)
 end
 
 -- begin takes the units of an appointment out of a bucket, at its instant, a gap after the instant
--- of the bucket. At most so many units are missing then.
+-- of the bucket. At most `most` units are missing then, unless more were before.
 local function begin(bucket, start, gap, n, most)
   local debt, rest, a, b, c = bucket.debt - gap, bucket.rest, bucket.a, bucket.b, bucket.c
   local ahead = bucket.since > start and bucket.since - start or 0
@@ -265,7 +265,7 @@ local function find_end(plan, i, instant, b)
   error(string.format('weir:windows %.0f', instant), 0)
 end
 
--- copy_ends returns the ends of windows that a plan of some limits of a plan has.
+-- copy_ends returns the ends of windows that a plan has, for some of its limits, as in a plan.
 local function copy_ends(plan, places)
   local text, place, ends = '', #plan - decode('>I4', plan, #plan - 3) + 1, {}
   for i = 1, byte(plan, 2) do
@@ -339,8 +339,9 @@ local function book(h, start, n)
   return list
 end
 
--- cancel takes up to n units of the appointment at an instant back, or a cost, if the attempt is
--- not made: whole. It returns the units taken, or nil if none is ahead at that instant.
+-- cancel takes up to n units of the appointment at an instant back, or its cost, but that only if
+-- whole: nothing of it will be used. It returns the units taken, or nil if none is ahead at that
+-- instant.
 local function cancel(list, instant, n, cost, whole)
   local text = list.text
   for place = ITEM * list.begun + 1, #text, ITEM do

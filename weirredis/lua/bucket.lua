@@ -92,8 +92,8 @@ local function refill(bucket, now, a, b, c)
   bucket.units = count_missing(debt - ahead, rest, a, b, c)
 end
 
--- pour takes units out of a bucket at now; of a denied attempt that counts at most until it is
--- empty, of most units.
+-- pour takes units out of a bucket at now. With most, the capacity, it takes no more than are left,
+-- as a denied attempt that counts does.
 local function pour(bucket, now, units, most)
   local debt, rest, a, b, c = bucket.debt, bucket.rest, bucket.a, bucket.b, bucket.c
   if most and units > most - bucket.units then
@@ -128,8 +128,8 @@ local function find_waits(bucket, units, most, a, b, c)
   return fits, next, empty
 end
 
--- store_bucket writes a bucket of most units, whose interval is open at an instant. Its debt is
--- stored as of its newest attempt.
+-- store_bucket writes a bucket of most units at now. Its key lives until the bucket is full, and at
+-- least an interval after its newest attempt. Its debt is stored as of that attempt.
 local function store_bucket(waits, bucket, now, most, interval, block)
   local span = compute_inflow(most, bucket.a, bucket.b, bucket.c) + 1
   local ends = math.max(now + span, now + 1 + bucket.debt, bucket.last + interval, raw)

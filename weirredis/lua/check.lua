@@ -9,10 +9,12 @@
 local time, key = redis.call('TIME'), ARGV[1]
 local lines = { string.format('%.0f', time[1] * 1000000 + time[2]) }
 local commands = { { 'INFO' }, { 'GET', key }, { 'HDEL', key, 'h' }, { 'HGET', key, 'h' },
-  { 'HLEN', key }, { 'HSET', key, 'h', '', 'odd' }, { 'PEXPIRE', key, 1 }, { 'PTTL', key },
-  { 'SET', key, '', 'XX' }, { 'UNLINK', key } }
+  { 'HGETALL', key }, { 'HLEN', key }, { 'HSCAN', key, '0' }, { 'HSET', key, 'h', '', 'odd' },
+  { 'PEXPIRE', key, 1 }, { 'PTTL', key }, { 'SET', key, '', 'XX' }, { 'UNLINK', key } }
 for _, command in ipairs(commands) do
   local reply = redis.pcall(unpack(command))
-  lines[#lines + 1] = type(reply) == 'table' and command[1] .. ':' .. reply.err or tostring(reply)
+  if type(reply) ~= 'table' then lines[#lines + 1] = tostring(reply)
+  elseif reply.err then lines[#lines + 1] = command[1] .. ':' .. reply.err
+  end
 end
 return table.concat(lines, '\n')

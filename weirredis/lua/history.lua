@@ -1,12 +1,13 @@
--- A history in work: reading it, passing its oldest entries, and changing its chunks. layout.lua
--- has its layout. A history is a table:
+-- Reading a history, passing over its oldest entries, and changing its chunks. layout.lua has the
+-- layout of what is stored. In this script a history is a table:
 --   key
 --   last, first, promised, own, units, newest, tail: as in the layout
 --   chunks  a table, or nil for a history without:
 --     key, skip, late: as in the layout
 --     from, to  the chunks are from .. to - 1
 --     text      of chunk from, nil until it is read
---     stored    number of the oldest chunk on the server; top: behind the newest, nil for to
+--     stored    number of the oldest chunk on the server
+--     top       number after the newest chunk on the server; nil if that is to
 --     changed   chunks to be stored, number and text in turns; nil for none
 --     made      chunks that are not stored yet, by number, with first and count (appointments.lua)
 --   block   as in store.lua, or nil for a history without
@@ -57,9 +58,10 @@ local function read_chunk(chunks, number)
   return text, decode('>I7I7', text)
 end
 
--- pass passes the oldest entries: those with marks up to stop that have at most `most` units
--- together, and all without units. It returns the mark behind them, the tail that is left, and the
--- units passed; chunks move along. Chunks are passed by their heads.
+-- pass passes over the oldest entries: those with marks up to stop that have at most `most` units
+-- together, and all without units. It returns the mark of the next entry, the tail that is left,
+-- and the units passed. chunks then begins at the next entry. The entries of a chunk that is passed
+-- whole are not decoded: its first bytes have its units.
 local function pass(chunks, tail, mark, newest, stop, most)
   local passed, text, i = 0, tail, 1
   local inside = chunks and chunks.from < chunks.to

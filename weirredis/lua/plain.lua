@@ -14,11 +14,13 @@
 -- The header of a new history.
 local NEW = '\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 
--- The answer of the limits that have decided, from the last on.
+-- The answer of all limits. Each call of decide_plain adds its limit's part after that of the
+-- limits behind it.
 local bound, remaining, wait, reset, valid
 
 -- find_leaving returns the mark of the last entry that must leave until so many units have left
--- (R8): an entry in text from place i on, whose mark is given, or nil if it is behind them.
+-- (R8). It reads text from place i on, where an entry of the given mark stands. It returns nil and
+-- the missing units if the entries in text are not enough.
 local function find_leaving(text, i, mark, units)
   while i <= #text do
     local gap, more, after = decode_number(text, i)
@@ -30,8 +32,10 @@ local function find_leaving(text, i, mark, units)
   return nil, units
 end
 
--- decide_plain decides limit i of count and those behind it for n units. It returns whether all
--- grant; for the first limit the reply; or nil if decide must decide, and then nothing has changed.
+-- decide_plain decides limit i of count and those after it for n units. granted: all limits before
+-- it grant. It returns whether all grant, and for the first limit the reply. It returns nil if
+-- decide must decide, and then nothing has changed. Names: raw is the instant of the request, and
+-- entries with marks up to cut no longer count. layout.lua has the fields of a header.
 function decide_plain(plan, k, n, count, i, granted)
   local key, most, window = KEYS[k + i], decode('>I7I6', plan, 49 * i - 37)
   local head, cut = call('HGET', key, 'h') or NEW, raw - window
@@ -94,6 +98,7 @@ function decide_plain(plan, k, n, count, i, granted)
     if form == 2 and text == tail then text, place = call('HGET', key, from), skip end
     leaves = nil
     if units > 0 then leaves, missing = find_leaving(text, place, first, missing) end
+    if leaves and leaves > last then return nil end
     if not leaves then
       if form == 2 then return nil end
       leaves = (units == 0 or missing > before) and raw or last

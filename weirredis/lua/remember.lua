@@ -1,8 +1,9 @@
 -- Remembers operations with an id (R15), and the reservations that attempts open (R19).
 --
--- An operation is a string: version B = 3, operation B, n I7, its number I7, instant I7 until which
--- it is known; of its reply all from the binding limit to the rest of the block, 52 bytes; and that
--- limit as in the reply (requests.lua). An attempt that opened a reservation has behind that:
+-- An operation is a string: version B = 3, operation B, n I7 and the number I7 of its request (see
+-- requests.lua), instant I7 until which it is known; of its reply all from the binding limit to the
+-- rest of the block, 52 bytes; and that limit as in the reply. An attempt that opened a reservation
+-- has behind that:
 -- all granted units I7, instant of the newest grant I7, units of the newest grant I7, units of the
 -- attempt I7, instant of the hold i8 (-1 none), end of life I7, units of the settlement i8 (-1
 -- open), granted I7 and instant I7 of the reply to the settlement, and the reply to the newest

@@ -61,7 +61,7 @@ local decide_plain -- plain.lua has it; the scripts without that file have none
 local left = 0 -- the number of a request that decide_plain has left to decide_other
 
 -- answer decides the requests that have no reply yet. Without decide_other it stops at the first
--- one that decide_plain leaves.
+-- one that decide_plain leaves, or at which it fails before a write.
 local function answer(decide_other)
   local known, limits
   for j = #replies + 1, #ARGV[1] / 24 do

@@ -32,8 +32,8 @@ local function sort_limits(plan)
   return free, held
 end
 
--- cut_plan returns a plan of some limits without blocks, given by their numbers. costs has those
--- costs that differ.
+-- cut_plan returns a plan of some limits without blocks, given by their numbers. costs are their
+-- costs, or nil for those of the plan.
 local function cut_plan(plan, mode, places, costs)
   local ends = byte(plan, 3) > 3
   local text = encode('BBB', mode, #places, ends and 4 or 0) .. sub(plan, 4, 10)

@@ -17,7 +17,8 @@ local function read_header(key)
   return #head > 0 and head, { begin = begin, length = length, head = head }
 end
 
--- see_block moves a block to now, and returns the rest that the request feels.
+-- see_block computes the rest of a block at now, and returns it; or 0 if blocks do not count for
+-- the request (felt is false). A block that begins a second or more ahead begins now (R2).
 local function see_block(block, now, felt)
   if felt and block.begin - raw >= 1000000 then block.begin, block.moved = now, true end
   block.rest = math.max(0, block.length - (now - block.begin))
@@ -25,11 +26,12 @@ local function see_block(block, now, felt)
   return felt and block.rest or 0
 end
 
--- The writes of limits before the last. They are made when all limits have decided.
+-- The writes that wait until all limits have decided; nil = none.
 local queue
 
--- write stores a header with its block, the changed chunks and a new time to live. It deletes the
--- chunks that are over, and those behind the last. The key lives at least as long as a block runs.
+-- write stores a header with its block, the changed chunks and a new time to live; if waits is
+-- true, after all limits have decided. It deletes the chunks whose units have all left, and those
+-- after the last one. The key lives at least as long as a block runs.
 local function write(waits, key, head, chunks, ttl, block)
   if waits then
     queue = queue or {}

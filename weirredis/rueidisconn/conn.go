@@ -28,15 +28,15 @@ type Conn struct {
 	client  atomic.Pointer[rueidis.Client] // nil until the first attempt that succeeds
 
 	mu      sync.Mutex // protects the following
-	attempt *attempt   // the last one to connect, or nil
+	attempt *attempt   // the newest attempt to connect, or nil
 	closed  bool
 }
 
 // attempt is an attempt to connect.
 type attempt struct {
-	ended   chan struct{} // closed at its end; the following are set then
+	ended   chan struct{} // closed at the end of the attempt; the following are set then
 	err     error
-	retryAt time.Time // no attempt before it
+	retryAt time.Time // the earliest instant of the next attempt
 }
 
 // retryPause is the time between an attempt to connect and the next one. Calls in between fail
@@ -59,10 +59,11 @@ var errZero = weirredis.UnsentError{
 		"the zero or nil Conn has no client; make one with rueidisconn.New"),
 }
 
-// New connects. While the server is away New returns a Conn too, whose calls fail with an
-// UnsentError: each tries to connect again, at most every 100 ms, until one succeeds. The error
-// of New is one that waiting does not mend: an option or a password is wrong, or something else
-// than Redis answers. It is a *weirredis.StoreError.
+// New connects. If the server is away, New returns a Conn all the same. Its calls fail with an
+// UnsentError, and each tries to connect again, at most every 100 ms, until one succeeds.
+//
+// New returns an error only if waiting does not help: an option or a password is wrong, or a server
+// other than Redis answers. It is a *weirredis.StoreError.
 //
 // New changes three options: one connection for each server, because more only split pipelines;
 // no client-side cache; and no retries, because a decision with a lost reply may have been
@@ -86,8 +87,8 @@ func New(o rueidis.ClientOption) (*Conn, error) {
 	return c, nil
 }
 
-// connected returns the client. Without one it waits for an attempt to connect, which it starts
-// if there is none. The call was not sent if it returns an error.
+// connected returns the client. Without a client it waits for an attempt to connect, and starts one
+// if none is in progress. After an error the call was not sent.
 func (c *Conn) connected(ctx context.Context) (rueidis.Client, error) {
 	if c == nil {
 		return nil, errZero
@@ -129,7 +130,7 @@ func (c *Conn) currentAttempt() (*attempt, error) {
 	return c.attempt, nil
 }
 
-// mayRetry reports whether the attempt has failed some time ago.
+// mayRetry reports whether the attempt has failed and its pause is over.
 func (a *attempt) mayRetry() bool {
 	select {
 	case <-a.ended:
@@ -139,7 +140,8 @@ func (a *attempt) mayRetry() bool {
 	}
 }
 
-// connect makes an attempt. The client has no context for it, so calls do not wait for its end.
+// connect makes an attempt to connect. rueidis takes no context for it, so connect runs in a
+// goroutine of its own, which a call can leave.
 func (c *Conn) connect(a *attempt) {
 	defer close(a.ended)
 	client, err := rueidis.NewClient(c.options)
@@ -155,7 +157,8 @@ func (c *Conn) connect(a *attempt) {
 	c.client.Store(&client)
 }
 
-// unsent returns the error of an attempt to connect, before which no script is sent.
+// unsent returns the error of an attempt to connect. No script was sent, so it is an UnsentError or
+// the server's own error.
 func unsent(err error) error {
 	err = classify(err)
 	if _, rejected := err.(weirredis.ReplyError); rejected {
@@ -164,8 +167,8 @@ func unsent(err error) error {
 	return weirredis.UnsentError{Err: err}
 }
 
-// isAway reports whether an error of connecting may end by itself: the server does not run, does
-// not answer, or is not ready.
+// isAway reports whether a later attempt to connect may succeed without a change of the options:
+// the server does not run, does not answer, or is not ready.
 func isAway(err error) bool {
 	if rejected, ok := errors.AsType[weirredis.ReplyError](err); ok {
 		switch word, _, _ := strings.Cut(string(rejected), " "); word {
@@ -205,7 +208,8 @@ type noDeadline struct{ context.Context }
 // Deadline returns none.
 func (noDeadline) Deadline() (deadline time.Time, ok bool) { return deadline, false }
 
-// classify returns the error in the form that weirredis.Conn demands.
+// classify returns the error as the interface weirredis.Conn requires: a ReplyError, an
+// UnsentError, or another error if the script may have run.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -220,8 +224,8 @@ func classify(err error) error {
 	return err
 }
 
-// Clustered reports whether the server is of a Redis Cluster. Only the server knows, so Clustered
-// returns the error of connecting while there is no connection.
+// Clustered reports whether the server belongs to a Redis Cluster. That is unknown before the first
+// connection, so Clustered connects, and returns the error of that.
 func (c *Conn) Clustered(ctx context.Context) (bool, error) {
 	client, err := c.connected(ctx)
 	if err != nil {

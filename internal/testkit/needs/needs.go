@@ -113,38 +113,6 @@ func Have(t testing.TB, thing string, found bool, next string) {
 	}
 }
 
-// Modules declares npm, and returns a copy of the directory with the node_modules of its
-// package-lock.json. They come from npm's cache or its registry.
-func Modules(t testing.TB, dir string) (installed string) {
-	t.Helper()
-	npm := Program(t, "npm")
-	installed = t.TempDir()
-	if err := os.CopyFS(installed, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
-	cmd.Dir = installed
-	out, err := cmd.CombinedOutput()
-	switch {
-	case err == nil:
-	case unreachable(string(out)):
-		missing(t, "the npm packages of "+dir+" are not in npm's cache and its registry is unreachable; run the test once with a network")
-	default:
-		t.Fatalf("npm ci: %v\n%s", err, out)
-	}
-	return installed
-}
-
-// unreachable reports whether npm printed an error of the network.
-func unreachable(out string) bool {
-	for _, code := range []string{"ENOTCACHED", "ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "ENETUNREACH", "EAI_AGAIN"} {
-		if strings.Contains(out, code) {
-			return true
-		}
-	}
-	return false
-}
-
 // declare records the need and skips the test with -short.
 func declare(t testing.TB, thing string) {
 	t.Helper()

@@ -145,7 +145,10 @@ func TestShortLeavesOutNeeds(t *testing.T) {
 // another failure of npm is a failure.
 func TestUnreachableRegistry(t *testing.T) {
 	Program(t, "npm")
-	env := []string{"npm_config_cache=" + t.TempDir(), "npm_config_registry=http://127.0.0.1:1", "npm_config_fetch_retries=0", "npm_config_audit=false"}
+	env := []string{
+		"XDG_CACHE_HOME=" + t.TempDir(), "npm_config_cache=" + t.TempDir(),
+		"npm_config_registry=http://127.0.0.1:1", "npm_config_fetch_retries=0", "npm_config_audit=false",
+	}
 	if out := declared(t, "modules", nil, env...); !strings.Contains(out, "TestDeclared missing the npm packages of ../../../cmd/weir/internal/front/resp/testdata/node are not in npm's cache") {
 		t.Errorf("it printed\n%s", out)
 	}

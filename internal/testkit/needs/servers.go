@@ -64,7 +64,7 @@ func (s Server) Path(t testing.TB) string {
 	return ""
 }
 
-var versions sync.Map // of paths, such as 7.0.15
+var versions sync.Map // the version, such as 7.0.15, by the path of a program
 
 // versionOf returns the version that a server prints, or "" if it does not run.
 func versionOf(path string) string {

@@ -93,20 +93,19 @@ func (s step) String() string {
 	return strings.Join(slices.Concat([]string{"go test"}, s.flags, packages, s.args), " ")
 }
 
-// browser is the package of the tests that open pages of package report in a browser. The tests of
-// package report itself run with the race detector.
-const browser = module + "/cmd/weir/internal/report/browsertest"
+// pages are the packages of tests that open pages in a browser, and that run the programs and
+// commands of the documentation. They take minutes, and the race detector sees nothing of them.
+var pages = []string{module + "/cmd/weir/internal/report/browsertest", module + "/cmd/weir/internal/docsrun"}
 
 // releasing is a program of one goroutine with two hundred packages as dependencies. Only
 // `make check` compiles them, and not for the race detector.
 const releasing = module + "/release"
 
-// leftOut are the packages that a tier leaves out. Those of make check start programs and read
-// pages, which the race detector does not see. They run in make test.
+// leftOut are the packages that a tier leaves out. Docstest reads pages and runs in make test.
 var leftOut = map[string][]string{
 	"quick": {releasing},
-	"test":  {releasing},
-	"check": {browser, module + "/cmd/weir/internal/docsrun", module + "/cmd/weir/internal/docstest"},
+	"test":  append([]string{releasing}, pages...),
+	"check": {module + "/cmd/weir/internal/docstest"},
 }
 
 // assembled are the packages that the build tag purego changes, and those that test it: the
@@ -120,8 +119,17 @@ var apart = []string{"bench", "cmd/weir/internal/report/browsertest"}
 // light links each test program without debugging information, in less than half the time.
 const light = "-ldflags=-w"
 
-// withoutMutants leaves a test to `make check` that compiles some hundred packages.
-const withoutMutants = "-skip=^TestEveryMutantCompiles$"
+// later are tests of `make check` alone: one compiles some hundred packages, and one repeats the
+// conformance kit with three sizes of chunks. Their packages have a step without the detector there.
+const later = "^(TestEveryMutantCompiles|TestConformanceOfLongHistories)$"
+
+// unwatched are tests of cmd/weir that measure the memory of a server without the race detector.
+// make test runs them.
+const unwatched = "^(TestFloodOfStrangers|TestStrangersEndNoHonestCall)$"
+
+// detecting are the flags of the packages that share memory. `make test` and `make check` have
+// the same, so after make test the results of these packages come from the cache.
+func detecting() []string { return []string{"-race", light, "-skip=" + later} }
 
 // racedLater are the packages that import sync and that only `make check` runs with the race
 // detector, because their tests cost five times as much under it:
@@ -140,7 +148,6 @@ func stepsOf(tier string) ([]step, error) {
 	if err != nil {
 		return nil, err
 	}
-	race := []string{"-race"}
 	var steps []step
 	switch tier {
 	case "quick":
@@ -148,16 +155,22 @@ func stepsOf(tier string) ([]step, error) {
 		steps = []step{{[]string{"-short", light}, patterns(most), nil}}
 	case "test":
 		most := without(others, leftOut[tier]...)
-		steps = []step{{[]string{"-race", light, withoutMutants}, raced, nil}, {[]string{light}, most, nil}}
+		steps = []step{{detecting(), raced, nil}, {[]string{light}, most, nil}}
 	case "check":
-		const faults = module + "/cmd/weir/internal/faulttest"
-		most := without(slices.Concat(raced, others), append(leftOut[tier], faults, releasing)...)
+		const (
+			faults  = module + "/cmd/weir/internal/faulttest"
+			mutants = module + "/internal/testkit/mutants"
+		)
+		unraced := append([]string{releasing}, pages...)
+		most := without(others, append(leftOut[tier], unraced...)...)
 		steps = []step{
-			{race, []string{faults}, []string{"-args", "-faulttest.seeds=1", "-weirtest.attempts=20000", "-weirtest.hammers=12"}},
-			{race, most, nil},
-			{nil, append(shortened, releasing), nil},
-			{[]string{"-race", "-tags=purego"}, assembled, nil},
-			{[]string{"-run=^TestKills$|^TestImages$|^TestDamagedImages$|^TestMixedDirectories$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.kills=100", "-weirdisk.images=2000"}},
+			{[]string{"-race", light}, []string{faults}, []string{"-args", "-faulttest.seeds=1", "-weirtest.attempts=20000", "-weirtest.hammers=12"}},
+			{detecting(), without(raced, faults), nil},
+			{[]string{"-race", light, "-skip=" + unwatched}, most, nil},
+			{[]string{light}, without(append(shortened, unraced...), faults), nil},
+			{[]string{light, "-run=" + later}, []string{mutants}, nil},
+			{[]string{"-race", "-tags=purego", light}, assembled, nil},
+			{[]string{light, "-run=^TestKills$|^TestImages$|^TestDamagedImages$|^TestMixedDirectories$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.kills=100", "-weirdisk.images=2000"}},
 		}
 	}
 	return slices.DeleteFunc(steps, func(s step) bool { return len(s.packages) == 0 }), nil

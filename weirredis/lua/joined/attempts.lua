@@ -1,14 +1,18 @@
--- Shared by the files behind it: functions of the server, and the request in work.
+-- Shared by the files that follow in a joined script: functions of the server, and the request that
+-- is being decided.
 --
 -- Units are whole numbers up to 2^51 - 1; instants and spans are whole microseconds up to
 -- 2^53 - 1. In packed texts all numbers are big-endian: B is one byte, I7 seven bytes, i8 eight
 -- bytes with a sign. Rules such as R7 are those of docs/semantics.md.
 local call, encode, decode = redis.call, struct.pack, struct.unpack
 local byte, sub = string.byte, string.sub
-local raw, given -- the clock of the request in work, and whether it is an instant of the caller
-local current    -- number of the key in work, which errors name; -1 after the first write
+local raw, given -- the instant of the request, and whether the caller gave it (else: TIME)
+local current    -- index in KEYS of the key that is read, for errors; -1 after the first write
 
 -- The layout of a history: the entries of one limit for one key. It is a hash.
+--
+-- An entry is the units of one instant. Its mark is the instant that decides when they leave: that
+-- of the grant itself, the end of its cell, or the begin of its window (R3, R9).
 --
 -- Field h is its header. bucket.lua has that of a bucket; other histories have one of two forms:
 --   1 B, last I7, first I7, promised I6, own I2, units I4, tail: the newest entry is of the
@@ -16,8 +20,7 @@ local current    -- number of the key in work, which errors name; -1 after the f
 --   2 B, last I7, first I7, promised I6, own I7, units I7, newest I7, from I6, count I4, skip I2,
 --     late I7, tail.
 --     last      instant of the newest attempt (R2, R5)
---     first     mark of the oldest entry: its instant, the end of its cell, or the begin of its
---               window (R3, R9)
+--     first     mark of the oldest entry
 --     promised  millisecond until which the key lives at least; 0 = not known (R13)
 --     newest    mark of the newest entry; own: its units, above 0 if there is an entry
 --     units     of all entries
@@ -28,16 +31,16 @@ local current    -- number of the key in work, which errors name; -1 after the f
 -- One with a block (R20) has 4 B, begin I7, length I7 before all of this; the header may be missing
 -- then. The key lives at least as long as the block, also beyond promised.
 --
--- The other fields are chunks, by their numbers: mark I7 of the entry behind it, its units I7,
--- length B of its entries, its entries. number.lua has the coding of an entry.
+-- The other fields are chunks, by their numbers: mark I7 of the next newer entry, the units I7 of
+-- the chunk, length B of its entries, its entries, oldest first. number.lua has their coding.
 local SHORT, LONG = '>BI7I7I6I2I4Bc0', '>BI7I7I6I7I7I7I6I4I2I7Bc0' -- the two forms
 local CHUNK = 96 -- bytes of entries in a chunk; a longer tail becomes one
 
--- renew returns the promise for a key that is needed until ends, and the milliseconds of a new
--- time to live, or nil (R13). The promise is renewed once in a quarter of a span. The key lives a
--- second longer, because the clock may step back (R2). Real time may pass more slowly than given
--- instants. With these the promise is marked by 2^44, and the key lives a span and two hours
--- longer.
+-- renew returns the promised end of a key that is needed until the instant ends, and a new time to
+-- live in milliseconds, or nil if the present one is long enough (R13). A promise exceeds the need
+-- by a quarter of the span. So most recordings set no time to live. The key lives a second longer,
+-- because the clock may step back (R2). Real time may pass more slowly than instants that callers
+-- give. With these 2^44 is added to the promise, and the key lives a span and two hours longer.
 local function renew(promised, ends, span)
   local spare, mark, longer = span / 4000, 0, 1000
   if given then spare, mark, longer = span / 1000, 2^44, 7200000 end
@@ -110,7 +113,7 @@ local decide_plain -- plain.lua has it; the scripts without that file have none
 local left = 0 -- the number of a request that decide_plain has left to decide_other
 
 -- answer decides the requests that have no reply yet. Without decide_other it stops at the first
--- one that decide_plain leaves.
+-- one that decide_plain leaves, or at which it fails before a write.
 local function answer(decide_other)
   local known, limits
   for j = #replies + 1, #ARGV[1] / 24 do
@@ -208,7 +211,8 @@ local function read_header(key)
   return #head > 0 and head, { begin = begin, length = length, head = head }
 end
 
--- see_block moves a block to now, and returns the rest that the request feels.
+-- see_block computes the rest of a block at now, and returns it; or 0 if blocks do not count for
+-- the request (felt is false). A block that begins a second or more ahead begins now (R2).
 local function see_block(block, now, felt)
   if felt and block.begin - raw >= 1000000 then block.begin, block.moved = now, true end
   block.rest = math.max(0, block.length - (now - block.begin))
@@ -216,11 +220,12 @@ local function see_block(block, now, felt)
   return felt and block.rest or 0
 end
 
--- The writes of limits before the last. They are made when all limits have decided.
+-- The writes that wait until all limits have decided; nil = none.
 local queue
 
--- write stores a header with its block, the changed chunks and a new time to live. It deletes the
--- chunks that are over, and those behind the last. The key lives at least as long as a block runs.
+-- write stores a header with its block, the changed chunks and a new time to live; if waits is
+-- true, after all limits have decided. It deletes the chunks whose units have all left, and those
+-- after the last one. The key lives at least as long as a block runs.
 local function write(waits, key, head, chunks, ttl, block)
   if waits then
     queue = queue or {}
@@ -253,15 +258,16 @@ local function write(waits, key, head, chunks, ttl, block)
   end
 end
 
--- A history in work: reading it, passing its oldest entries, and changing its chunks. layout.lua
--- has its layout. A history is a table:
+-- Reading a history, passing over its oldest entries, and changing its chunks. layout.lua has the
+-- layout of what is stored. In this script a history is a table:
 --   key
 --   last, first, promised, own, units, newest, tail: as in the layout
 --   chunks  a table, or nil for a history without:
 --     key, skip, late: as in the layout
 --     from, to  the chunks are from .. to - 1
 --     text      of chunk from, nil until it is read
---     stored    number of the oldest chunk on the server; top: behind the newest, nil for to
+--     stored    number of the oldest chunk on the server
+--     top       number after the newest chunk on the server; nil if that is to
 --     changed   chunks to be stored, number and text in turns; nil for none
 --     made      chunks that are not stored yet, by number, with first and count (appointments.lua)
 --   block   as in store.lua, or nil for a history without
@@ -312,9 +318,10 @@ local function read_chunk(chunks, number)
   return text, decode('>I7I7', text)
 end
 
--- pass passes the oldest entries: those with marks up to stop that have at most `most` units
--- together, and all without units. It returns the mark behind them, the tail that is left, and the
--- units passed; chunks move along. Chunks are passed by their heads.
+-- pass passes over the oldest entries: those with marks up to stop that have at most `most` units
+-- together, and all without units. It returns the mark of the next entry, the tail that is left,
+-- and the units passed. chunks then begins at the next entry. The entries of a chunk that is passed
+-- whole are not decoded: its first bytes have its units.
 local function pass(chunks, tail, mark, newest, stop, most)
   local passed, text, i = 0, tail, 1
   local inside = chunks and chunks.from < chunks.to
