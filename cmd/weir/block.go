@@ -29,6 +29,7 @@ func blockCommand() *cobra.Command {
 	return withJSON(cmd, "print the answer as one JSON object")
 }
 
+// run sends the block to the running weir, and prints the limits that it blocks.
 func (o *blockOptions) run(cmd *cobra.Command, args []string) error {
 	values, err := readPairs(args[1:], "write the key as DIMENSION=VALUE")
 	if err != nil {
@@ -57,7 +58,7 @@ func (o *blockOptions) run(cmd *cobra.Command, args []string) error {
 	}{args[0], key, o.time.Milliseconds(), o.limits}
 	var done struct {
 		Limits []string  `json:"limits"`
-		Until  time.Time `json:"blocked_until"` // zero = no block runs
+		Until  time.Time `json:"blocked_until"` // zero: the key is not blocked
 	}
 	a, err := client.call(cmd.Context(), http.MethodPost, "/v1/block", body, &done, adminElsewhere)
 	if err != nil {
@@ -68,7 +69,7 @@ func (o *blockOptions) run(cmd *cobra.Command, args []string) error {
 			"%s is not a weir of this version: its answer does not list the limits", client.address)
 	}
 	out := printable{cmd.OutOrStdout()}
-	if asJSON(cmd) {
+	if wantsJSON(cmd) {
 		_, err = out.Write(a.body)
 		return err
 	}

@@ -25,7 +25,7 @@ import (
 // checkOptions are the flags of weir check and weir peek.
 type checkOptions struct {
 	policies, store string
-	server          clientFlags // the running weir; without a URL the command decides itself
+	server          clientFlags // the running weir that decides; "" as URL: this process does
 	id              string
 	n               int
 	op              engine.Op
@@ -66,10 +66,11 @@ func (o *checkOptions) addTo(cmd *cobra.Command) {
 		", which has its own policies and store")
 }
 
+// run makes the decision in this process or at the running weir, and prints it.
 func (o *checkOptions) run(cmd *cobra.Command, args []string) error {
 	ask := o.decide
 	if o.server.url != "" {
-		ask = o.askServer
+		ask = o.requestDecision
 	}
 	if err := o.checkFlags(cmd); err != nil {
 		return err
@@ -84,7 +85,7 @@ func (o *checkOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	err = printResult(cmd, cmd.OutOrStdout(), json.RawMessage(body),
 		func(b *strings.Builder) { a.write(b, o, by) })
-	if asJSON(cmd) && o.server.url == "" && o.store == "memory" {
+	if wantsJSON(cmd) && o.server.url == "" && o.store == "memory" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: decided %s\n", cmd.CommandPath(), by)
 	}
 	if err == nil && !a.Allowed {
@@ -93,7 +94,7 @@ func (o *checkOptions) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// checkFlags rejects flags of the command's own decision beside --url, and the reverse.
+// checkFlags rejects --policies and --store with --url, and --token-file and --ca without it.
 func (o *checkOptions) checkFlags(cmd *cobra.Command) error {
 	for _, name := range []string{"policies", "store"} {
 		if o.server.url != "" && cmd.Flags().Changed(name) {
@@ -111,11 +112,12 @@ func (o *checkOptions) checkFlags(cmd *cobra.Command) error {
 	return nil
 }
 
-// emptyMemory is where the memory store decides.
+// emptyMemory describes the place of a decision by the memory store.
 const emptyMemory = "in an empty memory of this command; --url asks a running weir"
 
-// decide makes the decision in this process. It returns the object of POST /v1/check, and where it
-// was decided. If a shadow cannot decide, that is an error here: its answer would hide the fault.
+// decide makes the decision in this process. It returns the JSON object of POST /v1/check, and
+// the place of the decision in words. A store error of a shadow policy is returned as well,
+// because its answer would hide the error.
 func (o *checkOptions) decide(
 	cmd *cobra.Command, name string, pairs []string,
 ) (body []byte, by string, err error) {
@@ -155,7 +157,7 @@ func (o *checkOptions) decide(
 	case answer.IsBadInput(err):
 		return nil, "", usage("", "%w", err)
 	case err != nil:
-		return nil, "", unreachable(store.Name, err)
+		return nil, "", unreachableStore(store.Name, err)
 	}
 	a := &answer.Answer{
 		Compiled: made.Limiter.Compiled(),
@@ -174,8 +176,8 @@ func (o *checkOptions) decide(
 	return a.AppendJSON(nil, &made.Applied), by, nil
 }
 
-// askServer requests the decision of a running weir.
-func (o *checkOptions) askServer(
+// requestDecision requests the decision from the running weir. Its results are those of decide.
+func (o *checkOptions) requestDecision(
 	cmd *cobra.Command, name string, pairs []string,
 ) (body []byte, by string, err error) {
 	values, err := readPairs(pairs, "write the key as DIMENSION=VALUE")
@@ -211,7 +213,7 @@ func (o *checkOptions) askServer(
 	return bytes.TrimSpace(a.body), "by weir at " + client.address, nil
 }
 
-// parseKey returns the key in arguments of the form key=value.
+// parseKey reads the key in arguments of the form key=value, and checks it against the rule.
 func parseKey(rule *enforce.Rule, pairs []string) (target enforce.Target, err error) {
 	example := "write the key as"
 	for _, dimension := range rule.Dimensions() {
@@ -251,7 +253,7 @@ func readPairs(pairs []string, example string) (values []enforce.Pair, err error
 	return values, nil
 }
 
-// shownAnswer is the answer of POST /v1/check, as far as it is shown.
+// shownAnswer has the members of an answer of POST /v1/check that are printed.
 type shownAnswer struct {
 	Allowed  bool   `json:"allowed"`
 	Granted  int64  `json:"granted"`
@@ -265,7 +267,7 @@ type shownAnswer struct {
 	Limits   []shownLimit `json:"limits"`
 }
 
-// shownLimit is the state of a limit. Times are milliseconds.
+// shownLimit is the state of a limit. Times are in milliseconds.
 type shownLimit struct {
 	Name       string `json:"name"`
 	Used       int64  `json:"used"`
@@ -280,20 +282,11 @@ type shownLimit struct {
 	ResetAfter int64  `json:"reset_after_ms"`
 }
 
-// write writes a decision for people: the verdict, the reason, where it was decided, and a row for
-// each limit with a known state.
+// write writes a decision as text: the verdict, the reason, the place of the decision, and a
+// row for each limit with a known state.
 func (a *shownAnswer) write(b *strings.Builder, o *checkOptions, by string) {
 	fmt.Fprintf(b, "%s: %s\n  %s\n", a.verdict(o), a.Why, by)
-	if a.Plan != "" {
-		fmt.Fprintf(b, "  plan %s\n", a.Plan)
-	}
-	if a.Override != nil {
-		until := "forever"
-		if !a.Override.Until.IsZero() {
-			until = "until " + a.Override.Until.UTC().Format(time.RFC3339)
-		}
-		fmt.Fprintf(b, "  override: %s (%s)\n", a.Override.Why, until)
-	}
+	a.writeApplied(b)
 	for _, limit := range a.Warnings {
 		fmt.Fprintf(b, "  warning: the share of limit %s is reached\n", limit)
 	}
@@ -305,8 +298,23 @@ func (a *shownAnswer) write(b *strings.Builder, o *checkOptions, by string) {
 	writeTable(b, "lrrrrrr"[:len(rows[0])], rows)
 }
 
-// rows returns a row for each limit with a known state, below a heading. If one counts holds, the
-// last column is the latest end of the next hold.
+// writeApplied writes the plan and the override that applied.
+func (a *shownAnswer) writeApplied(b *strings.Builder) {
+	if a.Plan != "" {
+		fmt.Fprintf(b, "  plan %s\n", a.Plan)
+	}
+	if a.Override == nil {
+		return
+	}
+	until := "forever"
+	if !a.Override.Until.IsZero() {
+		until = "until " + a.Override.Until.UTC().Format(time.RFC3339)
+	}
+	fmt.Fprintf(b, "  override: %s (%s)\n", a.Override.Why, until)
+}
+
+// rows returns a heading and a row for each limit with a known state. With a concurrency limit,
+// the last column is the wait until the next hold ends at the latest.
 func (a *shownAnswer) rows() [][]string {
 	held := slices.ContainsFunc(a.Limits, func(l shownLimit) bool { return l.MaxHold > 0 })
 	rows := [][]string{{"LIMIT", "USED", "MAX", "WINDOW", "SAME AGAIN", "EMPTY"}}
@@ -326,8 +334,8 @@ func (a *shownAnswer) rows() [][]string {
 	return rows
 }
 
-// window returns the window of a limit: "30m", "10 per 1s" for a bucket, "at once", or "day in
-// Europe/Berlin".
+// window returns the window of a limit in words. Examples are "30m", "10 per 1s" for a bucket,
+// "at once" for a concurrency limit, and "day in Europe/Berlin".
 func (l *shownLimit) window() string {
 	length := answer.Exactly(time.Duration(l.Window) * time.Millisecond)
 	switch {
@@ -341,6 +349,7 @@ func (l *shownLimit) window() string {
 	return length
 }
 
+// verdict returns the decision in words, such as "allowed in part, 3 of 5".
 func (a *shownAnswer) verdict(o *checkOptions) string {
 	word := "denied"
 	switch {
@@ -355,7 +364,7 @@ func (a *shownAnswer) verdict(o *checkOptions) string {
 	return word
 }
 
-// waitText returns a wait in milliseconds for people: now, in 3s, or never.
+// waitText returns a wait in milliseconds as text: now, in 3s, or never.
 func waitText(ms int64) string {
 	switch ms {
 	case 0:

@@ -33,7 +33,7 @@ const requestTimeout = 10 * time.Second
 // clientFlags are the flags of a verb that sends requests to a running weir.
 type clientFlags struct {
 	url, ca, tokenFile string
-	variable           string // holds the token if there is no file; "" = no token is sent
+	variable           string // environment variable of the token; "" = no token is sent
 }
 
 // addTo adds the flags to a verb. address is the default of --url.
@@ -54,6 +54,7 @@ type apiClient struct {
 	base     string // the beginning of URLs, without a slash at the end
 	token    string // "" = none is sent
 	variable string // the environment variable of the token, for messages
+	match    string // If-Match of a change; "" = none
 }
 
 // newClient returns a client for the weir serve at --url, a URL or unix:/path.
@@ -73,7 +74,7 @@ func (f *clientFlags) newClient(timeout time.Duration) (*apiClient, error) {
 	c.http.Transport = transport
 	u, err := url.Parse(c.base)
 	if err != nil || !isAddressOfWeir(u) {
-		return nil, usage(nextURL(f.url),
+		return nil, usage(urlHint(f.url),
 			"--url is not an address of weir: %q", redact.URL(f.url))
 	}
 	c.base = strings.TrimSuffix(u.String(), "/")
@@ -86,9 +87,9 @@ func (f *clientFlags) newClient(timeout time.Duration) (*apiClient, error) {
 	return c, err
 }
 
-// nextURL returns the next step for a text that is no URL of weir. It shows an address that lacks
-// only its scheme, which holds no password.
-func nextURL(text string) string {
+// urlHint returns the next step for a wrong --url. It repeats the text only if that lacks just
+// the scheme, because other texts may hold a password.
+func urlHint(text string) string {
 	u, err := url.Parse("http://" + text)
 	switch {
 	case filepath.IsAbs(text):
@@ -101,14 +102,14 @@ func nextURL(text string) string {
 	return "write --url " + u.String()
 }
 
-// isAddressOfWeir reports whether a URL has a scheme and a host, and nothing that a request of a
-// verb would lose.
+// isAddressOfWeir reports whether a URL has a scheme for HTTP and a host, and nothing that
+// requests would leave out.
 func isAddressOfWeir(u *url.URL) bool {
 	hasPlace := (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 	return hasPlace && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
-// trustOnly returns the configuration of TLS that trusts the authorities of a file.
+// trustOnly returns the TLS configuration that trusts only the authorities of a PEM file.
 func trustOnly(path, scheme string) (*tls.Config, error) {
 	if scheme != "https" {
 		return nil, usage("write --url https://…, or leave out --ca",
@@ -127,13 +128,14 @@ func trustOnly(path, scheme string) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }
 
-// unreadableFile returns the failure of a flag that names a file. what is the file to name.
-func unreadableFile(flag, what string, err error) error {
-	return usage("name "+what+", or leave out --"+flag, "--%s: %w", flag, err)
+// unreadableFile returns the failure of a flag whose file cannot be read. wanted describes the
+// file to name.
+func unreadableFile(flag, wanted string, err error) error {
+	return usage("name "+wanted+", or leave out --"+flag, "--%s: %w", flag, err)
 }
 
-// readToken returns the first token of the file or, without one, of the variable. During a rotation
-// there are two tokens, and the server takes both.
+// readToken returns the first token of the file or, without a file, of the variable. During a
+// rotation there are two tokens, and the server accepts both.
 func (f *clientFlags) readToken() (token string, err error) {
 	if f.variable == "" {
 		return "", nil
@@ -158,7 +160,7 @@ func (f *clientFlags) readToken() (token string, err error) {
 	return "", nil
 }
 
-// apiAnswer is an answer of any status.
+// apiAnswer is an answer of weir with any status.
 type apiAnswer struct {
 	status      int
 	text        string // the status line, such as "404 Not Found"
@@ -168,10 +170,10 @@ type apiAnswer struct {
 }
 
 // maxAnswer is the largest answer that is read, in bytes.
-const maxAnswer = 16 << 20
+const maxAnswer = 64 << 20
 
-// send sends a request with a JSON body, or with none. Without an answer the error is a failure
-// with the code.
+// send sends a request. Unless body is nil, it is sent as JSON. If no answer arrives, the error
+// is a failure with the exit code.
 func (c *apiClient) send(
 	ctx context.Context, method, path string, body any, code int,
 ) (*apiAnswer, error) {
@@ -193,21 +195,25 @@ func (c *apiClient) send(
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
+	if c.match != "" {
+		r.Header.Set("If-Match", c.match)
+	}
 	res, err := c.http.Do(r)
 	if err != nil {
-		return nil, c.unanswered(redact.Error(err), code)
+		return nil, c.noAnswerFailure(redact.Error(err), code)
 	}
 	defer res.Body.Close()
 	a := &apiAnswer{status: res.StatusCode, text: res.Status, location: res.Header.Get("Location")}
 	a.contentType, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if a.body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer)); err != nil {
-		return nil, c.unanswered(err, code)
+		return nil, c.noAnswerFailure(err, code)
 	}
 	return a, nil
 }
 
-// unanswered returns the failure of a request without an answer.
-func (c *apiClient) unanswered(err error, code int) error {
+// noAnswerFailure returns the failure of a request without an answer. The next step depends on
+// the cause.
+func (c *apiClient) noAnswerFailure(err error, code int) error {
 	next := "does weir serve run there? start it, or name its address by --url"
 	certificate := new(tls.CertificateVerificationError)
 	// Some errors of net/http have no type.
@@ -239,9 +245,9 @@ func (c *apiClient) otherScheme() string {
 	return "https://" + strings.TrimPrefix(c.address, "http://")
 }
 
-// call sends a request and reads the JSON object of an answer 200 into result. The error names the
-// address, the status, the reason and the next step. elsewhere is the next step if the address
-// has no such path.
+// call sends a request and reads the JSON object of an answer 200 into result. The error names
+// the address, the status, the reason and the next step. elsewhere is the next step if the
+// address lacks the path.
 func (c *apiClient) call(
 	ctx context.Context, method, path string, body, result any, elsewhere string,
 ) (*apiAnswer, error) {
@@ -251,7 +257,7 @@ func (c *apiClient) call(
 	}
 	request := method + " " + strings.Split(path, "?")[0]
 	if a.status != http.StatusOK {
-		return nil, c.rejected(a, request, elsewhere)
+		return nil, c.statusFailure(a, request, elsewhere)
 	}
 	if a.contentType != "application/json" || json.Unmarshal(a.body, result) != nil {
 		return nil, usage(elsewhere,
@@ -260,8 +266,8 @@ func (c *apiClient) call(
 	return a, nil
 }
 
-// rejected returns the failure for an answer with a status other than 200.
-func (c *apiClient) rejected(a *apiAnswer, request, elsewhere string) error {
+// statusFailure returns the failure for an answer with a status other than 200.
+func (c *apiClient) statusFailure(a *apiAnswer, request, elsewhere string) error {
 	problem := a.problem()
 	switch {
 	case a.status == http.StatusUnauthorized:
@@ -293,7 +299,7 @@ func (c *apiClient) rejected(a *apiAnswer, request, elsewhere string) error {
 	return usage(elsewhere, "%s answers %s: %s", c.address, a.text, problem)
 }
 
-// problem returns the reason of weir, "" if the answer is not one of weir's.
+// problem returns the reason in a problem document of weir, or "" for another answer.
 func (a *apiAnswer) problem() string {
 	var problem struct {
 		Detail string `json:"detail"`

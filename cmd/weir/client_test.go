@@ -26,7 +26,8 @@ func writeTexts(t *testing.T, texts map[string]string) map[string]string {
 	return paths
 }
 
-// TestClientOverTLS: every verb reaches a weir over TLS with --ca, and says what is wrong without.
+// TestClientOverTLS: with --ca every verb connects over TLS. Without --ca the message names the
+// problem.
 func TestClientOverTLS(t *testing.T) {
 	authority := listentest.NewAuthority(t)
 	pair, other := authority.Issue(t, "127.0.0.1"), listentest.NewAuthority(t)
@@ -40,7 +41,7 @@ func TestClientOverTLS(t *testing.T) {
 		url   string
 		flags []string
 		code  int
-		words []string // of the output or the message
+		words []string // parts of the output or the message
 	}{
 		{"ready", address, []string{"--ca", files["ca"]}, exitOK, []string{"ready\n"}},
 		{"top --once", address, []string{"--ca", files["ca"], "--token-file", files["token"]}, exitOK, []string{"weir at " + address}},
@@ -58,7 +59,7 @@ func TestClientOverTLS(t *testing.T) {
 	}
 }
 
-// wantWords checks the exit code of a command line and words of its output.
+// wantWords checks the exit code of a command line, and that its output contains words.
 func wantWords(t *testing.T, args []string, code int, text string, want int, words []string) {
 	t.Helper()
 	if code != want {
@@ -71,8 +72,9 @@ func wantWords(t *testing.T, args []string, code int, text string, want int, wor
 	}
 }
 
-// TestNextURL offers the address that was given, with what it lacks.
-func TestNextURL(t *testing.T) {
+// TestURLHintCompletesTheAddress: the next step repeats the given address, and adds the missing
+// parts.
+func TestURLHintCompletesTheAddress(t *testing.T) {
 	const general = "http://127.0.0.1:7070 or --url unix:/run/weir.sock"
 	for text, want := range map[string]string{
 		"127.0.0.1:17070":      "http://127.0.0.1:17070",
@@ -90,14 +92,14 @@ func TestNextURL(t *testing.T) {
 		if text != "" && (code != exitUsage || !strings.HasSuffix(stderr, "\n  write --url "+want+"\n")) {
 			t.Errorf("--url %s: exit %d, %q, want %q", text, code, stderr, want)
 		}
-		if got := nextURL(text); got != "write --url "+want {
+		if got := urlHint(text); got != "write --url "+want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }
 
-// TestClientOfOtherServers: what is no weir is named with its address, its answer and the next
-// step, by every verb.
+// TestClientOfOtherServers: if another program answers, each verb names its address, its answer
+// and the next step.
 func TestClientOfOtherServers(t *testing.T) {
 	web := func(h http.HandlerFunc) string {
 		s := httptest.NewServer(h)

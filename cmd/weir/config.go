@@ -27,7 +27,7 @@ func configCommand() *cobra.Command {
 		func(cmd *cobra.Command, _ *serveOptions, table settings) error {
 			return printResult(cmd, cmd.OutOrStdout(), table.printed(), table.write)
 		})
-	return withVerbs("config check|print", "Check or print the configuration of weir serve",
+	return newParentCommand("config check|print", "Check or print the configuration of weir serve",
 		withJSON(check, jsonOfFiles),
 		withJSON(show, "print a JSON array with an object for each setting"))
 }
@@ -39,11 +39,11 @@ type validConfig struct {
 	Settings int    `json:"settings"`
 }
 
-// checkConfig checks a configuration file without the environment and without the files that
-// it names.
+// checkConfig checks a configuration file alone. It ignores the environment, and opens none of
+// the files that the settings name.
 func checkConfig(path string) (validResult, error) {
 	var o serveOptions
-	table := o.table()
+	table := o.bindSettings()
 	n, err := table.load(path)
 	if err := errors.Join(err, o.check(table)); err != nil {
 		return nil, err
@@ -64,6 +64,7 @@ type printedSetting struct {
 	Source  string `json:"source"` // default, --FLAG, $VARIABLE or FILE:LINE
 }
 
+// printed returns the settings for weir config print.
 func (t settings) printed() []printedSetting {
 	var all []printedSetting
 	for _, s := range t {
@@ -77,7 +78,7 @@ func (t settings) printed() []printedSetting {
 	return all
 }
 
-// write writes the settings as a configuration file with the sources as comments.
+// write writes the settings as a configuration file. Comments name the source of each value.
 func (t settings) write(b *strings.Builder) {
 	var rows [][]string
 	section := ""
@@ -102,8 +103,8 @@ func (t settings) write(b *strings.Builder) {
 	writeTable(b, "ll", rows)
 }
 
-// load reads a configuration file. It sets the values that have no other source, and returns
-// the number of settings in the file. The error has all errors of the file.
+// load reads a configuration file. It sets the values that no flag and no variable sets, and
+// returns the number of settings in the file. The error joins all errors of the file.
 func (t settings) load(path string) (int, error) {
 	src, err := enforce.ReadFile(path)
 	if err != nil {
@@ -120,7 +121,7 @@ func (t settings) load(path string) (int, error) {
 	return 0, errors.Join(all...)
 }
 
-// parse reads the text of a configuration file. name is for messages only.
+// parse reads the text of a configuration file. name is used in messages only.
 func (t settings) parse(name string, src []byte) (int, []*policy.Error) {
 	if len(src) > policyfile.MaxBytes {
 		return 0, []*policy.Error{{
@@ -134,10 +135,10 @@ func (t settings) parse(name string, src []byte) (int, []*policy.Error) {
 		name:       name,
 		document:   document,
 		table:      t,
-		overridden: new(serveOptions).table(),
+		overridden: new(serveOptions).bindSettings(),
 	}
 	if err != nil {
-		f.fail(err.Offset, err.Next, "%s", err.Problem)
+		f.addError(err.Offset, err.Next, "%s", err.Problem)
 	} else {
 		f.readRoot(&document.Root)
 	}
@@ -146,16 +147,20 @@ func (t settings) parse(name string, src []byte) (int, []*policy.Error) {
 
 // settingsFile is a configuration file while it is read.
 type settingsFile struct {
-	name       string
-	document   *yamlnode.Document
-	table      settings
-	overridden settings // takes the values that a flag or a variable overrides: they are checked too
-	count      int      // settings in the file
-	errors     []*policy.Error
+	name     string
+	document *yamlnode.Document
+	table    settings
+
+	// overridden receives the values that a flag or a variable overrides, so that they are
+	// checked as well.
+	overridden settings
+
+	count  int // settings in the file
+	errors []*policy.Error
 }
 
-// placeOf returns the place of an offset. Of a line with a URL or an @, which may hold a password, or
-// with a token or secret, it keeps only the key.
+// placeOf returns the place of an offset with the text of its line. If the line may hold a
+// password, a token or a secret, only the key remains of the text.
 func (f *settingsFile) placeOf(offset int) *policy.Error {
 	line, column, source := f.document.Position(offset)
 	isPrivate := slices.ContainsFunc([]string{"://", "@", "token", "secret"},
@@ -169,7 +174,8 @@ func (f *settingsFile) placeOf(offset int) *policy.Error {
 // maxErrors is the largest number of errors that are reported for one file.
 const maxErrors = 50
 
-func (f *settingsFile) fail(offset int, next, problem string, args ...any) {
+// addError adds an error at an offset, unless the file has maxErrors already.
+func (f *settingsFile) addError(offset int, next, problem string, args ...any) {
 	if len(f.errors) < maxErrors {
 		e := f.placeOf(offset)
 		e.Problem, e.Next = fmt.Sprintf(problem, args...), next
@@ -177,19 +183,19 @@ func (f *settingsFile) fail(offset int, next, problem string, args ...any) {
 	}
 }
 
-// readRoot reads the whole file. Empty sections and an empty file set nothing.
+// readRoot reads the whole file. An empty file or section sets nothing.
 func (f *settingsFile) readRoot(n *yamlnode.Node) {
 	if n.Kind != yamlnode.Map && !n.Null() {
-		f.fail(n.Offset, "write a section such as listeners: with its settings below",
+		f.addError(n.Offset, "write a section such as listeners: with its settings below",
 			"the file is a %s, not a map of sections", n.Type())
 	}
 	for key, value := range n.Pairs() {
-		settings := f.table.in(key.Text)
+		settings := f.table.inSection(key.Text)
 		switch {
 		case len(settings) == 0 || key.Text == "":
 			f.readSetting(section{}, key, value)
 		case value.Kind != yamlnode.Map && !value.Null():
-			f.fail(value.Offset, "write its settings below it, one a line, indented",
+			f.addError(value.Offset, "write its settings below it, one a line, indented",
 				"%s is a section, not a %s", key.Text, value.Type())
 		default:
 			for key, value := range value.Pairs() {
@@ -199,7 +205,7 @@ func (f *settingsFile) readRoot(n *yamlnode.Node) {
 	}
 }
 
-// readSetting reads a setting of a section.
+// readSetting reads a key of a section with its value.
 func (f *settingsFile) readSetting(in section, key, value *yamlnode.Node) {
 	s := f.table.setting(key.Text)
 	if s == nil || s.section.name != in.name {
@@ -221,28 +227,28 @@ func (f *settingsFile) readSetting(in section, key, value *yamlnode.Node) {
 	}
 }
 
-// readValue reads a value of a setting.
+// readValue sets a setting to a value, or adds the error of a wrong value.
 func (f *settingsFile) readValue(s *setting, n *yamlnode.Node) {
 	switch {
 	case n.Null():
-		f.fail(n.Offset, "write one, or remove the key", "%s has no value", s.name)
+		f.addError(n.Offset, "write one, or remove the key", "%s has no value", s.name)
 	case n.Kind != yamlnode.Scalar:
-		f.fail(n.Offset, "write the value behind the colon",
+		f.addError(n.Offset, "write the value behind the colon",
 			"%s takes one value, not a %s", s.name, n.Type())
 	case n.Text == "" && s.value.Type() == "string":
-		f.fail(n.Offset, "write one, or remove the key", "%s is empty", s.name)
+		f.addError(n.Offset, "write one, or remove the key", "%s is empty", s.name)
 	default:
 		if wrong := new(failure); errors.As(s.value.Set(n.Text), &wrong) {
-			f.fail(n.Offset, wrong.next, "%s %v", s.name, wrong)
+			f.addError(n.Offset, wrong.next, "%s %v", s.name, wrong)
 		}
 	}
 }
 
-// reportUnknown reports a key that is not a setting of its section. elsewhere is the setting of that
-// name in another section, or nil.
+// reportUnknown adds the error of a key that is not a setting of its section. elsewhere is the
+// setting with that name in another section, or nil.
 func (f *settingsFile) reportUnknown(in section, elsewhere *setting, key *yamlnode.Node) {
 	if elsewhere != nil {
-		f.fail(key.Offset, fmt.Sprintf("move it to %v", elsewhere.section),
+		f.addError(key.Offset, fmt.Sprintf("move it to %v", elsewhere.section),
 			"%s does not belong in %v", elsewhere.name, in)
 		return
 	}
@@ -263,5 +269,5 @@ func (f *settingsFile) reportUnknown(in section, elsewhere *setting, key *yamlno
 	if in.name == "" && key.Text == "version" {
 		next = "this is a policy file: write --policies " + f.name
 	}
-	f.fail(key.Offset, next, "%v has no %s", in, shorten.Quoted(redact.URL(key.Text)))
+	f.addError(key.Offset, next, "%v has no %s", in, shorten.Quoted(redact.URL(key.Text)))
 }

@@ -14,15 +14,16 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
-// With few file descriptors many connections to one listener do not block the others:
-// probes are answered, and afterwards every front is.
+// TestConnectionsOfOneListenerLeaveTheOthers: with few file descriptors, many connections to
+// one listener do not block the others. Probes are answered meanwhile, and every front
+// afterwards.
 func TestConnectionsOfOneListenerLeaveTheOthers(t *testing.T) {
 	f := openFrontsWith(t, exec.Command("sh", "-c", `ulimit -n 64 && exec weir "$@"`, "weir"), "--policies", writeOutagePolicies(t))
 	f.http.Transport = &http.Transport{DisableKeepAlives: true}
 	f.awaitOutput(t, "64 file descriptors allow 9 connections to each listener")
 	for name, address := range map[string]string{"main": f.addr, "grpc": f.rpc, "resp": f.resp} {
 		var conns []net.Conn
-		for range 100 { // the system accepts those that the listener does not
+		for range 100 { // the kernel accepts more than the listener
 			c, err := net.DialTimeout("tcp", address, testTimeout)
 			if err != nil {
 				t.Fatal(err)
@@ -50,9 +51,9 @@ func TestConnectionsOfOneListenerLeaveTheOthers(t *testing.T) {
 	}
 }
 
-// More connections than a listener accepts, most of them idle, a call without a message and a
-// health watch do not keep weir serve from ending before --drain. A connection that has sent nothing may take
-// the five seconds of net/http.
+// TestTerminateBesideOpenConnections: open connections do not delay the end of weir serve until
+// --drain. There are more than a listener accepts: idle ones, a call without a message, and a
+// health watch. A connection that has sent nothing may take the five seconds of net/http.
 func TestTerminateBesideOpenConnections(t *testing.T) {
 	needs.Time(t)
 	t.Parallel()
@@ -77,12 +78,12 @@ func TestTerminateBesideOpenConnections(t *testing.T) {
 			}
 		}
 	}
-	// The last ones: a listener closes the oldest connections for newer ones.
+	// These are opened last, because a listener closes the oldest connections for newer ones.
 	half, watch := dialRaw(t, f.rpc), dialRaw(t, f.rpc)
 	if half.call(limitMethod) != nil || half.message(100, nil) != nil || watch.call(watchMethod) != nil || watch.message(0, nil) != nil {
 		t.Fatal("no call")
 	}
-	f.terminate(t) // while all of them are open
+	f.terminate(t) // all connections are still open
 	select {
 	case <-f.Ended:
 		f.ended(t)
@@ -100,9 +101,10 @@ func (p *process) awaitNotReady(t *testing.T) {
 	})
 }
 
-// On every listener each attempt is answered while weir lingers.
+// TestTerminateAnswersOnEveryListener: while weir lingers, each attempt on every listener is
+// answered.
 func TestTerminateAnswersOnEveryListener(t *testing.T) {
-	const clients = 3 // of each front
+	const clients = 3 // for each front
 	f := openFronts(t, "--policies", writeOutagePolicies(t), "--linger", "2s")
 	var answered atomic.Int64
 	var left atomic.Bool

@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
-// TestEnvoyHeaders: --envoy-headers chooses where the fields stand.
+// TestEnvoyHeaders: --envoy-headers chooses which message has the header fields.
 func TestEnvoyHeaders(t *testing.T) {
 	for headers, want := range map[string]envoy.Options{
 		"none":     {},

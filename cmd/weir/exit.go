@@ -37,7 +37,7 @@ func (f *failure) Error() string { return f.err.Error() }
 // Unwrap returns the cause.
 func (f *failure) Unwrap() error { return f.err }
 
-// unprefixed is an error inside a message. Its text lacks the name of its package, because
+// unprefixed is an error inside a message. Its text omits the prefix of its package, because
 // the message begins with the name of the program.
 type unprefixed struct{ error }
 
@@ -57,8 +57,9 @@ func usage(next, format string, args ...any) error {
 	return &failure{code: exitUsage, err: fmt.Errorf(format, args...), next: next}
 }
 
-// unreachable returns a failure of the store. Errors of Redis name the next step.
-func unreachable(store string, err error) error {
+// unreachableStore returns the failure of a store that cannot be reached. Errors of Redis name
+// the next step themselves.
+func unreachableStore(store string, err error) error {
 	f := &failure{code: exitStore, err: fmt.Errorf("store %s: %w", store, unprefixed{err})}
 	if !errors.As(err, new(*weirredis.StoreError)) && !errors.Is(err, weirredis.ErrState) {
 		f.next = "is the store up, and is --store right?"
@@ -66,8 +67,8 @@ func unreachable(store string, err error) error {
 	return f
 }
 
-// exitCode writes the message of err, if it has one, and returns the exit code.
-func exitCode(stderr io.Writer, cmd *cobra.Command, err error) int {
+// reportError writes the message of err to stderr, if it has one, and returns the exit code.
+func reportError(stderr io.Writer, cmd *cobra.Command, err error) int {
 	if err == nil {
 		return exitOK
 	}
@@ -76,7 +77,7 @@ func exitCode(stderr io.Writer, cmd *cobra.Command, err error) int {
 	}
 	if all, joined := err.(interface{ Unwrap() []error }); joined {
 		for _, each := range all.Unwrap() {
-			exitCode(stderr, cmd, each)
+			reportError(stderr, cmd, each)
 		}
 		return exitUsage
 	}
@@ -95,13 +96,14 @@ func exitCode(stderr io.Writer, cmd *cobra.Command, err error) int {
 	return f.code
 }
 
-// otherNames maps flags of other programs to those of weir.
+// otherNames maps names of flags in other programs to those of weir.
 var otherNames = map[string]string{
 	"port": "listen", "p": "listen", "addr": "listen", "address": "listen", "bind": "listen",
 	"file": "policies", "redis": "store", "maxmemory": "max-memory", "count": "units",
 }
 
-// didYouMean returns the next step for an unknown name: the nearest known one, or otherwise.
+// didYouMean returns the next step for an unknown name: the most similar known one, or
+// otherwise.
 func didYouMean(name string, known []string, otherwise string) string {
 	if near := nearest.Name(name, known); near != "" {
 		return "did you mean " + near + "?"
@@ -121,7 +123,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		if name != "" {
 			next = "did you mean --" + name + "?"
 		}
-		isUnlikely := name == "" || len(typed) < 4 // short words are near to most
+		isUnlikely := name == "" || len(typed) < 4 // a short name is similar to many flags
 		if isUnlikely && strings.Contains(cmd.Use, "key=value") {
 			next = "a key has no dashes: write " + typed + "=VALUE"
 		}
@@ -159,8 +161,8 @@ func wrongValue(e *pflag.InvalidValueError) error {
 	return usage(wrong.next, "%s %w", name, wrong)
 }
 
-// builtInFailure returns the failure for a text that one of pflag's own types rejects, nil for others.
-// The errors of these types are those of package strconv.
+// builtInFailure returns the failure for a text that a flag of a type of pflag rejects, or nil
+// for other types. Errors of pflag itself show those of package strconv.
 func builtInFailure(kind, text string) error {
 	switch kind {
 	case "bool":

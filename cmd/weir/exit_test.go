@@ -29,17 +29,17 @@ func TestReport(t *testing.T) {
 		{usage("", "no such thing"), 2, "weir: no such thing\n"},
 		{usage("try another", "no such thing"), 2, "weir: no such thing\n  try another\n"},
 		{&failure{code: exitUsage, err: badPolicy}, 2, badPolicy.Error() + "\n"},
-		{fmt.Errorf("line 7: %w", unreachable("redis://h", errors.New("connection refused"))), 3,
+		{fmt.Errorf("line 7: %w", unreachableStore("redis://h", errors.New("connection refused"))), 3,
 			"weir: line 7: store redis://h: connection refused\n  is the store up, and is --store right?\n"},
 	} {
 		var talk strings.Builder
-		if code := exitCode(&talk, rootCommand(), c.err); code != c.code || talk.String() != c.talk {
+		if code := reportError(&talk, rootCommand(), c.err); code != c.code || talk.String() != c.talk {
 			t.Errorf("%v: got %d and %q, want %d and %q", c.err, code, talk.String(), c.code, c.talk)
 		}
 	}
 }
 
-// TestNumbersAreReadAlike: no verb reads numbers by pflag, which takes 010 for 8.
+// TestNumbersAreReadAlike: no verb uses the integer flags of pflag, which read 010 as 8.
 func TestNumbersAreReadAlike(t *testing.T) {
 	found := 0
 	eachFlag(rootCommand(), func(cmd *cobra.Command, f *pflag.Flag) {

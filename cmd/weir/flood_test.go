@@ -14,15 +14,16 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
-// maxFlooded bounds the resident memory of a server with a token and without GOMEMLIMIT, under a
-// flood of strangers. docs/service.md states 128 MiB for them.
+// maxFlooded bounds the resident memory of a server with a token and without GOMEMLIMIT, while
+// unauthenticated callers flood it. docs/service.md states 128 MiB.
 const maxFlooded = 128 << 20
 
-// flood opens 1,000 connections at once, three times. Each sends calls until it is closed: a few
-// bytes unpack to a header list of 14 KiB, or to the path of a long method.
-func flood(method string, more ...string) func(t *testing.T, address string) {
+// floodWithCalls opens 1,000 concurrent connections, three times. Each sends calls until it is
+// closed. A few bytes of a call unpack to a header list of 14 KiB, or to the path of a long
+// method.
+func floodWithCalls(method string, more ...string) func(t *testing.T, address string) {
 	for range 4 * len(limitMethod) / len(method) {
-		more = append(more, "x", strings.Repeat("z", 3500)) // the second time a byte
+		more = append(more, "x", strings.Repeat("z", 3500)) // HPACK repeats a field in one byte
 	}
 	return func(t *testing.T, address string) {
 		for range 3 {
@@ -32,7 +33,7 @@ func flood(method string, more ...string) func(t *testing.T, address string) {
 					r := dialRaw(t, address)
 					for range 1000 {
 						if r.call(method, more...) != nil {
-							return // closed
+							return // the server has closed the connection
 						}
 					}
 				})
@@ -42,9 +43,10 @@ func flood(method string, more ...string) func(t *testing.T, address string) {
 	}
 }
 
-// TestFloodOfStrangers: 1,000 connections at once take no more memory than the page for operators
-// states, and no answer from an honest caller. gRPC keeps the path and the header list of a call with
-// a deadline until its handler has rejected it, and the handlers of a flood wait for the processor.
+// TestFloodOfStrangers: 1,000 concurrent connections without the token take no more memory than
+// docs/service.md states, and an honest caller gets every answer. gRPC keeps the path and the
+// header list of a call with a deadline until its handler has rejected it. In a flood the
+// handlers wait for the processor.
 func TestFloodOfStrangers(t *testing.T) {
 	needs.Time(t)
 	needs.Have(t, "resident memory in /proc", runtime.GOOS == "linux", "run the test on Linux")
@@ -55,7 +57,7 @@ func TestFloodOfStrangers(t *testing.T) {
 	if _, err := pb.NewRateLimitServiceClient(f.grpc).ShouldRateLimit(ctx, requestOf("honest", "1")); err != nil {
 		t.Fatal(err)
 	}
-	f.duringAttacks(t, maxFlooded, flood(limitMethod))
-	f.duringAttacks(t, maxFlooded, flood(limitMethod, "grpc-timeout", "90H"))
-	f.duringAttacks(t, maxFlooded, flood(limitMethod+strings.Repeat("z", 3500), "grpc-timeout", "90H"))
+	f.duringAttacks(t, maxFlooded, floodWithCalls(limitMethod))
+	f.duringAttacks(t, maxFlooded, floodWithCalls(limitMethod, "grpc-timeout", "90H"))
+	f.duringAttacks(t, maxFlooded, floodWithCalls(limitMethod+strings.Repeat("z", 3500), "grpc-timeout", "90H"))
 }

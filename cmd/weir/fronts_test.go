@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// fronts are all protocols of one weir serve.
+// fronts are the clients of all protocols for one weir serve.
 type fronts struct {
 	*process
 	resp, rpc string // host:port
@@ -57,7 +57,7 @@ func openFrontsWith(t *testing.T, by *exec.Cmd, args ...string) *fronts {
 	return &fronts{process: p, resp: at("Redis clients"), rpc: at("grpc"), grpc: conn, http: &http.Client{Timeout: testTimeout}}
 }
 
-// The results of an attempt.
+// These are the results of an attempt.
 const (
 	passes    = "passes"
 	degraded  = "passes, degraded"
@@ -68,11 +68,11 @@ const (
 // frontNames are the protocols of attempt.
 var frontNames = []string{"check", "gate", "grpc", "resp"}
 
-// attempt makes one attempt of a policy for the key 1 through a front. Results other than
-// those above are texts for messages.
+// attempt makes one attempt for the key 1 over a protocol. The result is one of those above, or
+// another text for messages.
 func (f *fronts) attempt(front, policy string) string { return f.attemptFor(front, policy, "1") }
 
-// attemptFor makes one attempt of a policy for a key.
+// attemptFor makes one attempt for a key over a protocol.
 func (f *fronts) attemptFor(front, policy, k string) string {
 	switch front {
 	case "check":
@@ -159,8 +159,8 @@ func (f *fronts) command(line string) string {
 	return string(said)
 }
 
-// health returns whether /livez, /readyz and the gRPC health service report a healthy
-// process, the reason in /readyz why the store is down, and the metric weir_store_up.
+// health reports whether /livez, /readyz and the gRPC health service all report a healthy process.
+// It also returns the reason in /readyz why the store is down, and the metric weir_store_up.
 func (f *fronts) health(t *testing.T) (healthy bool, down string, up int64) {
 	t.Helper()
 	live, _ := getPage(t, f.Admin, "/livez")

@@ -3,12 +3,14 @@ module github.com/weirlimit/weir/cmd/weir
 go 1.26.0
 
 require (
+	github.com/coreos/go-systemd/v22 v22.7.0 // sockets and states of a service by the protocols of systemd
 	github.com/dunglas/httpsfv v1.1.2 // tests: another reader of structured fields, to read ours
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0 // the messages of Envoy's protocol, of its newest version
 	github.com/go-json-experiment/json v1.27.2 // JSON as strict as requests need it, without allocations
 	github.com/google/jsonschema-go v0.4.3 // tests: the words of JSON Schema, to write openapi.json with
 	github.com/klauspost/compress v1.20.3 // zstd for compressed access logs
 	github.com/prometheus/client_golang v1.25.0 // counters, histograms and their text format, and the metrics of the process
+	github.com/prometheus/client_model v0.6.3 // the messages of metrics, to read our own histograms
 	github.com/redis/go-redis/v9 v9.23.0 // tests: the Redis client that most Go programs use
 	github.com/redis/rueidis v1.0.79 // a Redis client that pipelines, for servers, Sentinels and Clusters
 	github.com/rogpeppe/go-internal v1.16.0 // tests of the program that read like a terminal
@@ -43,7 +45,6 @@ require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
-	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect

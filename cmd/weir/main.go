@@ -1,10 +1,12 @@
 // Command weir checks policy files, makes single decisions, replays traces, and
 // serves decisions to other programs.
 //
-// Data goes to stdout and messages go to stderr. Each verb that prints data has
-// --json. The exit code is 0 for allowed or done, 1 for denied, 2 for a wrong
-// command line, policy or input, and 3 for a store that cannot be reached. Output
-// has no colours.
+// A verb is a subcommand, such as serve. Data goes to stdout and messages go to stderr.
+// Each verb that prints data has --json. Output has no colours. The exit code is
+//   - 0 for allowed or done,
+//   - 1 for denied,
+//   - 2 for a wrong command line, policy or input,
+//   - 3 for a store that cannot be reached.
 package main
 
 import (
@@ -16,13 +18,19 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-	_ "time/tzdata" // time zones also where the system has no data of them
+	_ "time/tzdata" // time zones for systems without their data
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/weirlimit/weir"
 )
+
+// init sets the variables of cobra that all commands of the process share.
+func init() {
+	cobra.AddTemplateFunc("flagGroups", flagGroups)
+	cobra.EnableCommandSorting = false // the help keeps the order of addVerbs
+}
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -37,9 +45,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stderr = printable{stderr}
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteC()
-	return exitCode(stderr, cmd, err)
+	return reportError(stderr, cmd, err)
 }
 
+// rootCommand returns the command weir with all verbs.
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:                        "weir VERB",
@@ -54,25 +63,24 @@ func rootCommand() *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetFlagErrorFunc(wrongFlag)
-	cobra.AddTemplateFunc("flagGroups", flagGroups)
-	cobra.EnableCommandSorting = false // the order of addVerbs
 	root.SetUsageTemplate(usageTemplate)
-	explain(root)
+	setHelpText(root)
 	addVerbs(root, "Policies:",
-		validateCommand(), testCommand(), checkCommand(), peekCommand(), replayCommand(), suggestCommand())
+		initCommand(), validateCommand(), testCommand(), checkCommand(), peekCommand(), replayCommand(), suggestCommand())
 	addVerbs(root, "Service:",
 		settingsCommand("serve", "Serve decisions over HTTP", serve), configCommand(), readyCommand(),
-		topCommand(), resetCommand(), blockCommand(), storeCommand(), snippetCommand())
-	addVerbs(root, "Other:", versionCommand(), helpCommand(root))
+		topCommand(), explainCommand(), resetCommand(), blockCommand(), overridesCommand(),
+		storeCommand(), snippetCommand())
+	addVerbs(root, "Other:", auditCommand(), versionCommand(), helpCommand(root))
 	root.SetCompletionCommandGroupID("Other:")
 	root.InitDefaultCompletionCmd()
 	completion, _, _ := root.Find([]string{"completion"})
 	completion.Args = cobra.ArbitraryArgs
-	completion.RunE = helpOrUnknownVerb // by default a wrong shell is help and no error
+	completion.RunE = helpOrUnknownVerb // cobra prints help for a wrong shell, and no error
 	return root
 }
 
-// helpOrUnknownVerb runs when the command line ends before a verb of cmd, or has an unknown one.
+// helpOrUnknownVerb prints the help of cmd, or rejects its first argument as an unknown verb.
 func helpOrUnknownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
@@ -80,6 +88,8 @@ func helpOrUnknownVerb(cmd *cobra.Command, args []string) error {
 	return unknownVerb(cmd, args[0])
 }
 
+// unknownVerb returns the failure for a name that is no verb of cmd. The next step names
+// similar verbs or all of them.
 func unknownVerb(cmd *cobra.Command, name string) error {
 	path := cmd.CommandPath()
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
@@ -96,12 +106,12 @@ func unknownVerb(cmd *cobra.Command, name string) error {
 		"%q is not a verb of %s", name, path)
 }
 
-// newCommand returns the command of a verb.
+// newCommand returns the cobra command of a verb. It rejects empty flags before it calls run.
 func newCommand(
 	use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error,
 ) *cobra.Command {
 	checkAndRun := func(cmd *cobra.Command, args []string) error {
-		if err := checkNoneIsEmpty(cmd.Flags()); err != nil {
+		if err := rejectEmptyFlags(cmd.Flags()); err != nil {
 			return err
 		}
 		return run(cmd, args)
@@ -109,8 +119,8 @@ func newCommand(
 	return &cobra.Command{Use: use, Short: short, Args: args, RunE: checkAndRun}
 }
 
-// checkNoneIsEmpty rejects a flag with an empty text, which is probably a mistake.
-func checkNoneIsEmpty(flags *pflag.FlagSet) (err error) {
+// rejectEmptyFlags rejects a flag with an empty text, which is probably a mistake.
+func rejectEmptyFlags(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
 			err = usage("is a $VARIABLE in it unset? give a value, or leave the flag out",
@@ -120,16 +130,16 @@ func checkNoneIsEmpty(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
-// withVerbs returns the command of a verb that has verbs itself.
-func withVerbs(use, short string, verbs ...*cobra.Command) *cobra.Command {
+// newParentCommand returns the command of a verb with verbs of its own, such as weir store.
+func newParentCommand(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := newCommand(use, short, cobra.ArbitraryArgs, helpOrUnknownVerb)
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(verbs...)
 	return cmd
 }
 
-// wantArgs rejects fewer than least or more than most arguments. name is that of
-// the argument in the usage line, "" for a verb without arguments.
+// wantArgs rejects fewer than least or more than most arguments. name is the argument's name in
+// the usage line, or "" for a verb without arguments.
 func wantArgs(least, most int, name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		takes := "only " + name + " is taken"
@@ -162,8 +172,8 @@ func isPolicyFile(name string) bool {
 // helpWidth is the width of the lists of flags, in columns.
 const helpWidth = 100
 
-// helpTexts has the description and the examples of each verb in VERB.txt, those of the
-// program in weir.txt, and the help of the settings of weir serve in settings.txt.
+// helpTexts has the help. VERB.txt has the description and the examples of a verb, weir.txt
+// those of the program. settings.txt has the help of the settings of weir serve.
 //
 //go:embed help
 var helpTexts embed.FS
@@ -173,11 +183,26 @@ var helpTexts embed.FS
 //go:embed help/usage.tmpl
 var usageTemplate string
 
-// explain sets the description and the examples of cmd from its text, if it has one.
-func explain(cmd *cobra.Command) {
+// setHelpText sets the description and the examples of cmd from help/NAME.txt, if there is that
+// file. A verb below cmd gets the examples that use it.
+func setHelpText(cmd *cobra.Command) {
 	text, _ := helpTexts.ReadFile("help/" + cmd.Name() + ".txt")
 	cmd.Long, cmd.Example, _ = strings.Cut(strings.TrimSuffix(string(text), "\n"),
 		"\n\nExamples:\n")
+	for _, verb := range cmd.Commands() {
+		verb.Example = examplesOf(cmd.Example, "  weir "+cmd.Name()+" "+verb.Name())
+	}
+}
+
+// examplesOf returns those lines of examples that begin with command.
+func examplesOf(examples, command string) string {
+	var own []string
+	for line := range strings.Lines(examples) {
+		if strings.HasPrefix(line, command) {
+			own = append(own, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return strings.Join(own, "\n")
 }
 
 // addVerbs adds verbs under a heading of the help.
@@ -185,15 +210,16 @@ func addVerbs(root *cobra.Command, heading string, verbs ...*cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: heading, Title: heading})
 	for _, verb := range verbs {
 		verb.GroupID = heading
-		explain(verb)
+		setHelpText(verb)
 	}
 	root.AddCommand(verbs...)
 }
 
+// groupAnnotation is the annotation of a flag that holds its heading in the help.
 const groupAnnotation = "group"
 
-// group puts the flags that are in no group yet under a heading of the help.
-func group(cmd *cobra.Command, heading string) {
+// groupFlags puts all flags of cmd that have no heading yet under a heading of the help.
+func groupFlags(cmd *cobra.Command, heading string) {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Annotations[groupAnnotation] == nil {
@@ -202,8 +228,8 @@ func group(cmd *cobra.Command, heading string) {
 	})
 }
 
-// flagGroups returns the help of the flags of cmd, by group in the order of the first flags.
-// A verb with settings and without --all has only the common ones.
+// flagGroups returns the help of the flags of cmd, by headings in the order of their first
+// flags. A verb with settings shows only the common ones, unless --all is given.
 func flagGroups(cmd *cobra.Command) string {
 	var headings []string
 	groups := map[string]*pflag.FlagSet{}

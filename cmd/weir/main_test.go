@@ -11,13 +11,12 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite what the scripts compare with")
 
-// TestMain makes the test binary be weir where a script runs weir.
+// TestMain lets the test binary run as weir in scripts.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"weir": main})
 }
 
-// TestScripts runs testdata/script, where every verb is used as a person or a
-// script would.
+// TestScripts runs the scripts of testdata/script, which use every verb.
 func TestScripts(t *testing.T) {
 	redis := redistest.Start(t)
 	testscript.Run(t, testscript.Params{
@@ -26,7 +25,8 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // or each weir of a -race test ends with a second of sleep
+			// By default each weir of a -race test sleeps for a second at its end.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Setenv("REDIS", "redis://"+redis.Addr)
 			env.Setenv("REDISADDR", redis.Addr)
 			env.Values[background{}] = &background{}

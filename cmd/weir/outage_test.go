@@ -29,13 +29,13 @@ policies:
   shares: {limit: 1_000_000 per minute per k, when-store-is-down: share}
 `
 
-// writeOutagePolicies returns a file with outagePolicies.
+// writeOutagePolicies writes outagePolicies to a file and returns its path.
 func writeOutagePolicies(t *testing.T) string {
 	t.Helper()
 	return writePolicies(t, outagePolicies)
 }
 
-// writePolicies returns a file with the text.
+// writePolicies writes a policy file with the text and returns its path.
 func writePolicies(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "weir.yaml")
@@ -47,7 +47,7 @@ func writePolicies(t *testing.T, text string) string {
 type outage struct {
 	name       string
 	begin, end func(t *testing.T, s *redistest.Server, p *redistest.Proxy)
-	atStart    bool // it is also tested from before the start of weir serve
+	atStart    bool // also test an outage that begins before weir serve starts
 }
 
 var outages = []outage{
@@ -89,11 +89,12 @@ var outages = []outage{
 		end:   func(t *testing.T, _ *redistest.Server, p *redistest.Proxy) { p.Accept(t) }},
 }
 
-// healthyAnswers are the results while the store decides.
+// healthyAnswers are the results of attempts while the store is up.
 var healthyAnswers = map[string]string{"denies": passes, "allows": passes, "shares": passes}
 
-// TestFullRedisIsNotDown: a Redis at its maxmemory answers, so no mode passes what it cannot record,
-// and the store is up. Otherwise invented keys could fill it and so switch limits off.
+// TestFullRedisIsNotDown: a Redis at its maxmemory counts as up, and attempts that it cannot
+// record are not allowed. Otherwise callers could fill it with invented keys and so switch
+// limits off.
 func TestFullRedisIsNotDown(t *testing.T) {
 	store := redistest.Start(t)
 	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "redis://"+store.Addr)
@@ -104,7 +105,8 @@ func TestFullRedisIsNotDown(t *testing.T) {
 	f.await(t, "over", healthyAnswers, 1)
 }
 
-// TestUnreadableKeysAreNotNamed: no line of the log has the key whose data the store cannot read.
+// TestUnreadableKeysAreNotNamed: if the store cannot read the data of a key, the log does not
+// contain that key.
 func TestUnreadableKeysAreNotNamed(t *testing.T) {
 	store := redistest.Start(t)
 	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "redis://"+store.Addr)
@@ -151,8 +153,8 @@ func TestOutagesFollowThePolicy(t *testing.T) {
 	}
 }
 
-// TestReturnOfTheStoreNeedsNoCaller: once Redis is back, readiness and metrics report it without
-// a call.
+// TestReturnOfTheStoreNeedsNoCaller: when Redis is back, readiness and metrics report it
+// without any call.
 func TestReturnOfTheStoreNeedsNoCaller(t *testing.T) {
 	t.Parallel()
 	store := redistest.Start(t)
@@ -167,7 +169,8 @@ func TestReturnOfTheStoreNeedsNoCaller(t *testing.T) {
 	})
 }
 
-// TestLastLineIsTheStateOfTheStore: Redis goes down, up and down again within ten seconds.
+// TestLastLineIsTheStateOfTheStore: Redis goes down, up and down again within ten seconds. The
+// last line of the log states that it is down.
 func TestLastLineIsTheStateOfTheStore(t *testing.T) {
 	t.Parallel()
 	store := redistest.Start(t)
@@ -186,14 +189,15 @@ func TestLastLineIsTheStateOfTheStore(t *testing.T) {
 	})
 }
 
-// One of two weir serve on a store is killed under load. The other goes on. Together
-// they grant the limit exactly, but for the calls in flight without an answer.
+// TestKillOfOneServerKeepsTheLimit: one of two weir serve that share a store is killed under
+// load. Together they grant exactly the limit, apart from calls that the kill left without an
+// answer.
 func TestKillOfOneServerKeepsTheLimit(t *testing.T) {
 	t.Parallel()
 	const most, clients = 400, 8
 	store := redistest.Start(t)
 	file := writePolicies(t, "version: 1\npolicies:\n  both: {limit: 400 per day per k}\n")
-	args := []string{"--policies", file, "--store", "redis://" + store.Addr, "--store-budget", testTimeout.String()} // also on a busy machine
+	args := []string{"--policies", file, "--store", "redis://" + store.Addr, "--store-budget", testTimeout.String()}
 	first, second := openFronts(t, args...), openFronts(t, args...)
 	var granted, deniedCalls, unanswered atomic.Int64
 	var all sync.WaitGroup
@@ -226,8 +230,8 @@ func TestKillOfOneServerKeepsTheLimit(t *testing.T) {
 	}
 }
 
-// await makes attempts through every front until all have the wanted result and probes
-// report the state of the store. Meanwhile each attempt must be allowed or undecided.
+// await makes attempts through every front until all have the wanted result and probes report
+// the state of the store. Until then each attempt must be allowed or undecided.
 func (f *fronts) await(t *testing.T, when string, want map[string]string, up int64) {
 	t.Helper()
 	for end := time.Now().Add(testTimeout); ; time.Sleep(5 * time.Millisecond) {
@@ -263,7 +267,8 @@ func (f *fronts) await(t *testing.T, when string, want map[string]string, up int
 	}
 }
 
-// After a Sentinel has replaced a killed primary, every front uses the new one.
+// TestSentinelFailover: after a Sentinel has replaced a killed primary, every front uses the
+// new one.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	primary, replica := redistest.Start(t), redistest.Start(t)
@@ -271,7 +276,8 @@ func TestSentinelFailover(t *testing.T) {
 	sentinel := redistest.StartSentinel(t, primary, 1)
 	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "redis+sentinel://"+sentinel.Addr+"/"+redistest.SentinelName)
 	f.await(t, "before", healthyAnswers, 1)
-	sentinel.Must(t, "SENTINEL", "SET", redistest.SentinelName, "down-after-milliseconds", "3600000") // not before the outage is seen
+	// The Sentinel must not replace the primary before the fronts have seen the outage.
+	sentinel.Must(t, "SENTINEL", "SET", redistest.SentinelName, "down-after-milliseconds", "3600000")
 	primary.Kill()
 	f.await(t, "out", map[string]string{"denies": undecided, "allows": degraded, "shares": degraded}, 0)
 	sentinel.Must(t, "SENTINEL", "SET", redistest.SentinelName, "down-after-milliseconds", "1000")
@@ -282,8 +288,8 @@ func TestSentinelFailover(t *testing.T) {
 	}
 }
 
-// After a Cluster has replaced a killed primary, every front uses the new one. Keys of
-// other primaries are decided meanwhile.
+// TestClusterFailover: after a Cluster has replaced a killed primary, every front uses the new
+// one. Keys on other primaries are decided meanwhile.
 func TestClusterFailover(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -295,7 +301,7 @@ func TestClusterFailover(t *testing.T) {
 		}
 		replica := cluster.Replica(t, primary)
 		primary.Kill()
-		for _, front := range frontNames { // each must be answered
+		for _, front := range frontNames { // each attempt must be answered
 			for _, policy := range []string{"denies", "allows", "shares"} {
 				if got := f.attempt(front, policy); got != passes && got != degraded && got != undecided {
 					t.Errorf("out: %s of %s: %s", front, policy, got)
@@ -308,8 +314,8 @@ func TestClusterFailover(t *testing.T) {
 	f.await(t, "after", healthyAnswers, 1)
 }
 
-// With twice as many requests as it can answer, weir answers each request that it accepts, and
-// it works as before after the load.
+// TestServesAtTwiceItsCapacity: at twice the rate that weir can answer, it answers each request
+// that it accepts. After the load it works as before.
 func TestServesAtTwiceItsCapacity(t *testing.T) {
 	needs.Time(t)
 	f := openFronts(t, "--policies", writeOutagePolicies(t))
@@ -321,12 +327,13 @@ func TestServesAtTwiceItsCapacity(t *testing.T) {
 		for range clients {
 			all.Go(func() {
 				for next := begun; time.Since(begun) < time.Second/2; time.Sleep(time.Until(next)) {
-					if got := f.attempt("gate", "denies"); got != passes && got != undecided { // of 503
+					// A gate answers 503 if it cannot decide.
+					if got := f.attempt("gate", "denies"); got != passes && got != undecided {
 						t.Errorf("an accepted request got %s", got)
 						return
 					}
 					answered.Add(1)
-					next = next.Add(gap) // a late client sends at once
+					next = next.Add(gap) // a late client does not wait
 				}
 			})
 		}
@@ -344,11 +351,11 @@ func TestServesAtTwiceItsCapacity(t *testing.T) {
 	}
 }
 
-// TestFullDiskFollowsThePolicy: while the disk of --store file: is full every front answers
-// by the policy's mode, and probes report it. Afterwards weir recovers by itself.
+// TestFullDiskFollowsThePolicy: while the disk of --store file: is full, every front answers by
+// the policy's mode, and probes report the outage. Afterwards weir recovers without a restart.
 func TestFullDiskFollowsThePolicy(t *testing.T) {
-	// The file system is smaller than the space for which a segment is allocated ahead, so
-	// that the first write to the full disk fails.
+	// The file system is smaller than the space that is allocated for a new segment. So the first
+	// write to the full disk fails.
 	disk := needs.Tmpfs(t, "512k")
 	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "file:"+filepath.Join(disk, "store")+"?sync=always")
 	f.await(t, "before", healthyAnswers, 1)
@@ -366,7 +373,8 @@ func TestFullDiskFollowsThePolicy(t *testing.T) {
 	f.await(t, "over", healthyAnswers, 1)
 }
 
-// TestFullDiskAtTheEnd: weir serve exits with 3 and the reason if its store could not be closed.
+// TestFullDiskAtTheEnd: if the store cannot be closed, weir serve prints the reason and exits
+// with 3.
 func TestFullDiskAtTheEnd(t *testing.T) {
 	disk := needs.Tmpfs(t, "512k")
 	store := filepath.Join(disk, "store")
@@ -376,7 +384,7 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(disk, "filler"), full, 0o600); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("got %v, want %v", err, syscall.ENOSPC)
 	}
-	for i := range 100 { // more than fit into the page that the segment has
+	for i := range 100 { // more bytes than the last page of the segment has left
 		body := fmt.Sprintf(`{"policy": "jobs", "key": {"user": "%0100d"}}`, i)
 		r, err := http.Post("http://"+p.addr+"/v1/check", "application/json", strings.NewReader(body))
 		if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/weirlimit/weir/internal/shorten"
 )
 
-// printable escapes characters that would act in a terminal: messages repeat names
-// of files, arguments and answers of other programs.
+// printable escapes characters that control a terminal. Names of files, arguments and answers
+// of other programs may have them.
 type printable struct{ to io.Writer }
 
-// Write writes answer.Printable of p, which must not end inside a character.
+// Write writes p with escapes. p must not end inside a character.
 func (w printable) Write(p []byte) (int, error) {
 	if _, err := w.to.Write(answer.Printable(p)); err != nil {
 		return 0, err
@@ -36,15 +36,15 @@ func withJSON(cmd *cobra.Command, help string) *cobra.Command {
 	return cmd
 }
 
-// asJSON reports whether a command has --json and it is set.
-func asJSON(cmd *cobra.Command) bool {
+// wantsJSON reports whether a command has --json and it is set.
+func wantsJSON(cmd *cobra.Command) bool {
 	set, _ := cmd.Flags().GetBool("json")
 	return set
 }
 
-// printResult prints a value as JSON with --json, otherwise the text that write writes.
+// printResult prints a value as JSON if --json is set, otherwise as the text that write writes.
 func printResult(cmd *cobra.Command, out io.Writer, v any, write func(b *strings.Builder)) error {
-	if asJSON(cmd) {
+	if wantsJSON(cmd) {
 		return printJSON(out, v)
 	}
 	var b strings.Builder
@@ -53,8 +53,8 @@ func printResult(cmd *cobra.Command, out io.Writer, v any, write func(b *strings
 	return err
 }
 
-// checkOutput returns the error of the file of a flag that is an input as well, or that stands for
-// standard output elsewhere.
+// checkOutput rejects an output file that is also an input, and the name -, which is standard
+// output elsewhere.
 func checkOutput(flag, path string, inputs []string) error {
 	file, err := os.Stat(path)
 	switch {
@@ -67,7 +67,8 @@ func checkOutput(flag, path string, inputs []string) error {
 	return nil
 }
 
-// isInput reports whether a file, which is no terminal, is one of the inputs; - is standard input.
+// isInput reports whether an output file is one of the inputs, where - is standard input. A
+// terminal may be both.
 func isInput(file os.FileInfo, inputs []string) bool {
 	if file.Mode()&os.ModeCharDevice != 0 {
 		return false
@@ -103,11 +104,13 @@ func writeTable(b *strings.Builder, align string, rows [][]string) {
 	}
 }
 
+// number formats a number in decimal digits.
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
+// listed joins names for a message, and shortens a long list.
 func listed(names []string) string { return shorten.List(names) }
 
-// counted returns "1 policy" or "2 policies".
+// counted returns a number with its noun, such as "1 policy" or "2 policies".
 func counted[N int | int64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// withoutExpired returns the policy with the overrides that apply at an instant.
+// withoutExpired returns the policy without the overrides that have expired at an instant.
 func withoutExpired(p *policy.Definition, now time.Time) *policy.Definition {
 	expired := definition.Expired(p, now)
 	if len(expired) == 0 {
@@ -27,7 +27,8 @@ func withoutExpired(p *policy.Definition, now time.Time) *policy.Definition {
 	return &rest
 }
 
-// variationMistakes returns notes about plans and overrides that probably do less than is meant.
+// variationMistakes returns notes about plans and overrides that probably do less than their
+// author means.
 func variationMistakes(p *policy.Definition) (notes []string) {
 	for _, plan := range p.Plans {
 		if plan.Name == "default" && p.PlanBy != "" {
@@ -47,20 +48,20 @@ func variationMistakes(p *policy.Definition) (notes []string) {
 	return append(notes, hiddenOverrides(p)...)
 }
 
-// overrideGroup holds overrides for the same dimensions.
+// overrideGroup holds the overrides that name the same dimensions.
 type overrideGroup struct {
-	names   []string
-	longest map[string]*policy.Override // by values, the override that ends last
+	names   []string                    // the dimensions
+	longest map[string]*policy.Override // by values of the dimensions, the override that ends last
 }
 
-// hiddenOverrides returns a note about each override that never applies. An override above it is
-// for all of its keys and ends no sooner. Overrides of addresses precede those without one, so
-// none of the latter hides them.
+// hiddenOverrides returns a note about each override that never applies, because an earlier one
+// matches all of its keys and ends no sooner. Overrides of addresses are tried before those
+// without an address, so the latter never hide them.
 func hiddenOverrides(p *policy.Definition) (notes []string) {
 	var groups []*overrideGroup
 	for i := range p.Overrides {
 		o := &p.Overrides[i]
-		if by := hiddenBy(groups, p, o); by != nil {
+		if by := findHiding(groups, p, o); by != nil {
 			const note = "line %d: the override of %s for %s never applies, " +
 				"because that of line %d for all %s stands first; put it above line %d"
 			here, first := pairsText(o.For, answer.Shown), pairsText(by.For, answer.Shown)
@@ -72,8 +73,10 @@ func hiddenOverrides(p *policy.Definition) (notes []string) {
 	return notes
 }
 
-// hiddenBy returns the override of the groups that applies wherever o would; nil for none.
-func hiddenBy(groups []*overrideGroup, p *policy.Definition, o *policy.Override) *policy.Override {
+// findHiding returns an earlier override that applies wherever and as long as o would, or nil.
+func findHiding(
+	groups []*overrideGroup, p *policy.Definition, o *policy.Override,
+) *policy.Override {
 	for _, g := range groups {
 		precedes := func(d policy.Dimension) bool {
 			return p.Addresses[d.Name] > 0 && !slices.Contains(g.names, d.Name)
@@ -90,7 +93,8 @@ func hiddenBy(groups []*overrideGroup, p *policy.Definition, o *policy.Override)
 	return nil
 }
 
-// addOverride adds an override, which none of the groups hides, to the group of its dimensions.
+// addOverride adds o to the group of its dimensions, and returns the groups. No override of the
+// groups hides o.
 func addOverride(groups []*overrideGroup, o *policy.Override) []*overrideGroup {
 	for _, g := range groups {
 		if values, ok := g.values(o); ok && len(g.names) == len(o.For) {
@@ -107,7 +111,8 @@ func addOverride(groups []*overrideGroup, o *policy.Override) []*overrideGroup {
 	return append(groups, g)
 }
 
-// values returns the override's values of the dimensions of the group, and false if it lacks one.
+// values joins the values that o has for the dimensions of the group. It returns false if o
+// lacks one of the dimensions.
 func (g *overrideGroup) values(o *policy.Override) (string, bool) {
 	text := ""
 	for _, name := range g.names {

@@ -22,9 +22,9 @@ import (
 // policies is the directory of package policy, with its schema and the files of its tests.
 const policies = "../../policy"
 
-// TestSchemaAgreesWithParse: the schema accepts all that Parse accepts, and rejects most that Parse
-// rejects; the golden file lists both verdicts. Files that are no YAML for Parse are left
-// out, because a schema sees only parsed values.
+// TestSchemaAgreesWithParse: the schema accepts each file that Parse accepts, and rejects most
+// of the others. The golden file lists both verdicts. Files that are not YAML are left out,
+// because a schema checks parsed values.
 func TestSchemaAgreesWithParse(t *testing.T) {
 	schema := policySchema(t)
 	good := policyFiles(t, "testdata/good.txtar")

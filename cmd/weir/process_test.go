@@ -18,29 +18,29 @@ import (
 // testTimeout bounds each wait of a test.
 const testTimeout = 20 * time.Second
 
-// runWeir runs a command line in the process of the test.
+// runWeir runs a command line within the process of the test.
 func runWeir(args ...string) (code int, stdout, stderr string) {
 	var out, messages strings.Builder
 	code = run(args, strings.NewReader(""), &out, &messages)
 	return code, out.String(), messages.String()
 }
 
-// process is a separate weir serve.
+// process is a weir serve in a process of its own.
 type process struct {
 	*program.Server
 	addr string // host:port
 }
 
-// startServe starts weir serve on a free port and waits until it listens. At the end of the
-// test it must end cleanly, unless it was killed.
+// startServe starts weir serve on a free port and waits until it listens. When the test ends,
+// the server must exit cleanly, unless the test has killed it.
 func startServe(t *testing.T, args ...string) *process {
 	t.Helper()
 	return startServeWith(t, exec.Command("weir"), args...)
 }
 
-// startServeWith starts weir serve through a command that runs weir with the arguments
-// after its own, and in the environment of the test with that of the command. It does not
-// linger at its end, unless args have --linger.
+// startServeWith starts weir serve through by, a command that runs weir with the arguments
+// after its own. The environment is that of the test and that of by. The server does not
+// linger, unless args have --linger.
 func startServeWith(t *testing.T, by *exec.Cmd, args ...string) *process {
 	t.Helper()
 	by.Args = append(append(by.Args, "serve", "--listen", "127.0.0.1:0", "--linger", "0"), args...)

@@ -24,6 +24,8 @@ func readyCommand() *cobra.Command {
 	return withJSON(cmd, "print the answer, one JSON object")
 }
 
+// run prints whether the running weir is ready. Its exit code is 0 for ready and 1 for not
+// ready.
 func (o *readyOptions) run(cmd *cobra.Command, _ []string) error {
 	if o.timeout < time.Millisecond || o.timeout > time.Minute {
 		return usage("write --timeout 2s, for example",
@@ -41,12 +43,12 @@ func (o *readyOptions) run(cmd *cobra.Command, _ []string) error {
 	isWeir := json.Unmarshal(a.body, &state) == nil && state.Ready != nil
 	// A proxy answers 5xx for a weir that is gone.
 	if !isWeir && a.status < http.StatusInternalServerError {
-		return client.notReadiness(a)
+		return client.readinessFailure(a)
 	}
 	isReady := a.status == http.StatusOK
 	out := printable{cmd.OutOrStdout()}
 	switch {
-	case asJSON(cmd):
+	case wantsJSON(cmd):
 		_, err = out.Write(a.body)
 	case isReady && state.StoreDown != "":
 		_, err = fmt.Fprintf(out, "ready\n  the store is down: %s\n", state.StoreDown)
@@ -61,21 +63,21 @@ func (o *readyOptions) run(cmd *cobra.Command, _ []string) error {
 	return err
 }
 
-// readiness is the part of /readyz that is printed. Where a listener requires a token, the answer
-// has only the member ready.
+// readiness has the members of /readyz that are printed. A listener that requires a token sends
+// only the member ready.
 type readiness struct {
 	Ready     *bool  `json:"ready"`
 	StoreDown string `json:"store_down"`
 }
 
-// notReadiness returns the failure for an answer that is not one of /readyz.
-func (c *apiClient) notReadiness(a *apiAnswer) error {
+// readinessFailure returns the failure for an answer that is not one of weir's /readyz.
+func (c *apiClient) readinessFailure(a *apiAnswer) error {
 	const next = "is --url the address of weir, without a path?"
 	switch a.status {
 	case http.StatusOK:
 		return usage(next, "%s is not a weir: its answer to GET /readyz is malformed", c.address)
-	case http.StatusUnauthorized: // no token is needed for /readyz itself
+	case http.StatusUnauthorized: // weir requires no token for /readyz, so a proxy answers
 		return usage(next, "%s answers %s to GET /readyz", c.address, a.text)
 	}
-	return c.rejected(a, "GET /readyz", next)
+	return c.statusFailure(a, "GET /readyz", next)
 }

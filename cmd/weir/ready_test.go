@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReadyOfOtherAnswers: what is no answer of /readyz has a reason and the next step, and a store
-// that is down has a line.
+// TestReadyOfOtherAnswers: an answer that is not one of /readyz has a reason and the next step.
+// A store that is down has a line in the output.
 func TestReadyOfOtherAnswers(t *testing.T) {
 	for _, c := range []struct {
 		status       int

@@ -17,7 +17,7 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// recordedPolicies deny some attempts of every key, however slow the machine is.
+// recordedPolicies deny some attempts of every key, also on a slow machine.
 const recordedPolicies = `version: 1
 policies:
   search:
@@ -32,10 +32,10 @@ policies:
     limit: 10 per 300ms per k, then block 500ms
 `
 
-// verdicts are the allowed and the denied attempts of one key.
+// verdicts are the numbers of allowed and of denied attempts of one key.
 type verdicts [2]int
 
-// tally counts attempts by policy and key.
+// tally counts the verdicts by policy and key.
 type tally struct {
 	mu   sync.Mutex
 	keys map[string]verdicts
@@ -53,7 +53,7 @@ func (l *tally) add(policy, k string, allowed bool) {
 	l.keys[policy+" "+k] = v
 }
 
-// replayed decides a trace by a policy file, and counts its attempts.
+// replayed decides a trace by a policy file, and returns the verdicts by policy and key.
 func replayed(t *testing.T, policies, trace string) (map[string]verdicts, replay.Summary) {
 	t.Helper()
 	f, err := policy.Parse("policies", []byte(policies))
@@ -71,7 +71,7 @@ func replayed(t *testing.T, policies, trace string) (map[string]verdicts, replay
 	}
 	counts := tally{keys: map[string]verdicts{}}
 	calls, answers := strings.Split(trace, "\n"), strings.Split(out.String(), "\n")
-	for i, line := range calls[1:] { // behind the header
+	for i, line := range calls[1:] { // the first line is the header
 		var call struct {
 			Policy string
 			Key    map[string]string
@@ -84,13 +84,14 @@ func replayed(t *testing.T, policies, trace string) (map[string]verdicts, replay
 	return counts.keys, s
 }
 
-// TestRecordAgreesWithLive: under load by every protocol, the replay of the record allows
-// and denies each sampled key exactly as often as the live server.
+// TestRecordAgreesWithLive: every protocol sends load, and a sample of keys is recorded. The
+// replay allows and denies attempts of each sampled key exactly as often as the live server.
 func TestRecordAgreesWithLive(t *testing.T) {
 	needs.Time(t)
 	dir := t.TempDir()
 	file, trace := writePolicies(t, recordedPolicies), filepath.Join(dir, "trace.jsonl")
-	// With a random secret about one run in 250 samples too few or too many of the 20 values.
+	// The secret selects the sampled keys. With a random secret, about one run in 250 would sample
+	// too few or too many of the 20 keys.
 	secret := filepath.Join(dir, "secret")
 	must.Do(t, os.WriteFile(secret, []byte("a secret of a trace, 32 bytes long"), 0o600))
 	f := openFronts(t, "--policies", file, "--record", trace, "--record-sample", "1/3", "--record-plain-keys", "--record-secret-file", secret)
@@ -133,7 +134,7 @@ func TestRecordAgreesWithLive(t *testing.T) {
 		t.Errorf("%d of %d keys are recorded, want about a third", len(got), len(live.keys))
 	}
 	for key, v := range got {
-		if strings.HasPrefix(key, "blocks ") { // a block begins in a step of its own
+		if strings.HasPrefix(key, "blocks ") { // a block begins in a separate step
 			v, live.keys[key] = verdicts{v[0] + v[1]}, verdicts{live.keys[key][0] + live.keys[key][1]}
 		}
 		if live.keys[key] != v {
@@ -142,8 +143,9 @@ func TestRecordAgreesWithLive(t *testing.T) {
 	}
 }
 
-// TestRecordNeverStopsDecisions: while the trace cannot be written, decisions go on, the
-// metric counts the missing calls, and the log has the reason. Later recording goes on.
+// TestRecordNeverStopsDecisions: while the trace cannot be written, decisions continue. The
+// metric counts the missing calls, and the log has the reason. Recording continues when the
+// file can be written again.
 func TestRecordNeverStopsDecisions(t *testing.T) {
 	needs.Time(t)
 	t.Parallel()

@@ -33,21 +33,21 @@ func replayCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&o.decisions, "decisions", "d", "",
 		"write the answers to `OUT.jsonl` and the summary to stdout")
 	withJSON(cmd, "print the summary as one JSON object")
-	group(cmd, "Flags:")
+	groupFlags(cmd, "Flags:")
 	cmd.Flags().StringVar(&o.log.Policy, "policy", "",
 		"decide access logs by the policy `NAME`; without it by every policy whose keys are given")
 	cmd.Flags().StringVar(&o.log.against, "against", "",
 		"also decide access logs by the policy file `OLD.yaml`, and show the changes")
 	addLogFlags(cmd, &o.log)
 	addReportFlags(cmd, &o.report)
-	group(cmd, "Report of access logs:")
+	groupFlags(cmd, "Report of access logs:")
 	return cmd
 }
 
-// replayInput is what weir replay decides, and by which policies and store.
+// replayInput has the files, the policies and the store of a replay.
 type replayInput struct {
 	files    []string
-	log      *accesslog.Reader // reads the files
+	log      *accesslog.Reader // reader of the files
 	policies *policy.File
 	store    *store.Store
 }
@@ -59,7 +59,7 @@ func (o *replayOptions) run(cmd *cobra.Command, files []string) (err error) {
 	}
 	read := &o.log.read
 	mayBeTrace := read.Format == accesslog.Auto || read.Format == accesslog.JSONL
-	read.WholeTraces = mayBeTrace && logFlag(cmd) == ""
+	read.WholeTraces = mayBeTrace && firstLogFlag(cmd) == ""
 	log, err := openLogs(cmd, files, append(files, o.policies, o.log.against), *read)
 	if err != nil {
 		return err
@@ -86,9 +86,9 @@ func (o *replayOptions) run(cmd *cobra.Command, files []string) (err error) {
 	return o.replayLogs(cmd, in)
 }
 
-// checkFlags rejects flags that do not fit a trace, or do not fit access logs.
+// checkFlags rejects flags for access logs with a trace, and flags for traces with access logs.
 func (o *replayOptions) checkFlags(cmd *cobra.Command, isTrace bool) error {
-	flag := logFlag(cmd)
+	flag := firstLogFlag(cmd)
 	switch {
 	case isTrace && flag != "":
 		return usage("a line of a trace names its own policy, key and units",
@@ -103,7 +103,7 @@ func (o *replayOptions) checkFlags(cmd *cobra.Command, isTrace bool) error {
 	return nil
 }
 
-// replayTrace decides the calls of a trace and prints the summary.
+// replayTrace decides the calls of a trace, writes the answers and prints the summary.
 func (o *replayOptions) replayTrace(cmd *cobra.Command, in *replayInput) (err error) {
 	runner, err := replay.New(in.policies, in.store.Engine)
 	if err != nil {
@@ -130,13 +130,13 @@ func (o *replayOptions) replayTrace(cmd *cobra.Command, in *replayInput) (err er
 		if _, isFile := errors.AsType[*os.PathError](err); isFile {
 			return usage("the answers are incomplete", "%w", err)
 		}
-		return unreachable(in.store.Name, err)
+		return unreachableStore(in.store.Name, err)
 	}
 	return printResult(cmd, summary, &s, func(b *strings.Builder) { writeSummary(b, &s) })
 }
 
-// writeSummary writes a summary for people: a sentence, then a row for each policy
-// and each of its limits.
+// writeSummary writes a summary as text: a sentence, then a row for each policy and for each of
+// its limits.
 func writeSummary(b *strings.Builder, s *replay.Summary) {
 	span := time.Duration(s.LastAt-s.FirstAt) * time.Microsecond
 	fmt.Fprintf(b, "%s over %s: %d allowed, %d denied, %d other, %s\n",

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -27,17 +26,17 @@ type logOptions struct {
 	against string
 	wide    bool   // --trusted-proxies may have wide ranges
 	inAll   bool   // --key is empty: all requests count together
-	chosen  string // the given flags that select and read requests, for the next command
+	chosen  string // the given flags that select and read requests, for suggested commands
 }
 
-// logFlags are the names of the flags that only access logs have.
+// logFlags are the names of the flags that apply only to access logs.
 var logFlags = []string{
 	"policy", "key", "units", "where", "field", "reorder", "log-zone", "trusted-proxies", "wide-proxies",
 	"against", "report", "mask-keys",
 }
 
-// logFlag returns the first of logFlags that is given, "" for none.
-func logFlag(cmd *cobra.Command) string {
+// firstLogFlag returns the first name in logFlags whose flag is given, or "".
+func firstLogFlag(cmd *cobra.Command) string {
 	if i := slices.IndexFunc(logFlags, cmd.Flags().Changed); i >= 0 {
 		return logFlags[i]
 	}
@@ -74,16 +73,17 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 			"remote_addr is the last address in X-Forwarded-For that is none of them")
 	f.BoolVar(&o.wide, "wide-proxies", false,
 		"permit --trusted-proxies wider than /8, or /16 of IPv6")
-	group(cmd, "Access logs:")
+	groupFlags(cmd, "Access logs:")
 }
 
-// chosenLogFlags returns the given flags that select and read requests, for the next command.
+// chosenLogFlags returns the given flags that select and read requests, as arguments of a
+// suggested command.
 func chosenLogFlags(cmd *cobra.Command) string {
 	return repeatFlags(cmd, "format", "key", "units", "where", "field", "reorder", "log-zone",
 		"trusted-proxies", "wide-proxies")
 }
 
-// addKey reads a value of --key.
+// addKey reads a value of --key. An empty value counts all requests together.
 func (o *logOptions) addKey(text string) error {
 	if text == "" {
 		o.inAll = true
@@ -92,7 +92,7 @@ func (o *logOptions) addKey(text string) error {
 	return appendTo(&o.Keys, replay.ParseLogKey)(text)
 }
 
-// addField reads a value of --field.
+// addField reads a value of --field, such as remote_addr=net.peer.
 func (o *logOptions) addField(text string) error {
 	name, own, _ := strings.Cut(text, "=")
 	names := append(accesslog.FieldNames(), "time")
@@ -118,14 +118,18 @@ func (o *logOptions) checkProxies() error {
 	reads := slices.ContainsFunc(o.Keys, func(k replay.LogKey) bool {
 		return k.Field == accesslog.RemoteAddr
 	})
-	if len(o.TrustedProxies) > 0 && !reads {
+	compares := slices.ContainsFunc(o.Where, func(w replay.LogWhere) bool {
+		return w.Field == accesslog.RemoteAddr
+	})
+	if len(o.TrustedProxies) > 0 && !reads && !compares {
 		return usage("write --key ip=remote_addr, or leave out --trusted-proxies",
 			"--trusted-proxies has no effect, because no --key reads remote_addr")
 	}
 	return nil
 }
 
-// openLogs opens access logs and traces. Standard output is none of the inputs, the files that are read.
+// openLogs opens access logs and traces. It fails if standard output is one of the inputs, the
+// files that the command reads.
 func openLogs(
 	cmd *cobra.Command, files, inputs []string, o accesslog.Options,
 ) (*accesslog.Reader, error) {
@@ -135,10 +139,10 @@ func openLogs(
 				"standard output is a file to read")
 		}
 	}
-	warnSameLog(cmd, files)
 	o.Stdin = cmd.InOrStdin()
 	log, err := accesslog.Open(files, o)
 	if err == nil {
+		warnCopies(cmd, log.Files())
 		return log, nil
 	}
 	next := ""
@@ -153,27 +157,14 @@ func openLogs(
 	return nil, usage(next, "%w", err)
 }
 
-// warnSameLog warns of a file that is given twice, also as its compressed copy.
-func warnSameLog(cmd *cobra.Command, files []string) {
-	first := map[string]string{} // the first file by its name without .gz or .zst
-	var infos []os.FileInfo      // the files before this one
-	for _, name := range files {
-		plain := strings.TrimSuffix(strings.TrimSuffix(filepath.Clean(name), ".gz"), ".zst")
-		other, again := first[plain]
-		info, err := os.Stat(name)
-		for i := range infos {
-			if !again && err == nil && infos[i] != nil && os.SameFile(infos[i], info) { // another name of it
-				other, again = files[i], true
-			}
+// warnCopies prints a warning for each file that begins with the same lines as another one.
+func warnCopies(cmd *cobra.Command, files []accesslog.File) {
+	for _, f := range files {
+		if f.CopyOf != "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s and %s are probably one log, "+
+				"whose requests count twice; name one of them\n",
+				cmd.CommandPath(), answer.Shown(f.CopyOf), answer.Shown(f.Name))
 		}
-		infos = append(infos, info)
-		if !again || name == "-" {
-			first[plain] = name
-			continue
-		}
-		fmt.Fprintf(cmd.ErrOrStderr(),
-			"%s: %s and %s are probably one log, whose requests count twice; name one of them\n",
-			cmd.CommandPath(), answer.Shown(other), answer.Shown(name))
 	}
 }
 
@@ -209,12 +200,12 @@ func (o *replayOptions) replayLogs(cmd *cobra.Command, in *replayInput) error {
 		if errors.As(err, new(*replay.LogError)) || errors.As(err, new(*os.PathError)) {
 			return usage("", "%w", err)
 		}
-		return unreachable(in.store.Name, err)
+		return unreachableStore(in.store.Name, err)
 	}
 	if s.Requests == 0 {
 		return usage("", "%w", s.Undecided())
 	}
-	warnLog(cmd, &s.LogCounts)
+	warnOfDoubts(cmd, &s.LogCounts)
 	page := func() *report.Page { return replayPage(&o.report, &s, in) }
 	if err := o.report.write(page); err != nil {
 		return err
@@ -226,7 +217,7 @@ func (o *replayOptions) replayLogs(cmd *cobra.Command, in *replayInput) error {
 		func(b *strings.Builder) { writeLogSummary(b, &s, in.log.Files()) })
 }
 
-// warnBadLines prints the lines that were skipped.
+// warnBadLines prints the number of lines that were skipped, and the first of them.
 func warnBadLines(cmd *cobra.Command, s *replay.LogCounts) {
 	if s.Log.Bad == 0 {
 		return
@@ -238,15 +229,15 @@ func warnBadLines(cmd *cobra.Command, s *replay.LogCounts) {
 	}
 }
 
-// warnLog prints other reasons to doubt the summary.
-func warnLog(cmd *cobra.Command, s *replay.LogCounts) {
+// warnOfDoubts prints the reasons to doubt a summary, apart from skipped lines.
+func warnOfDoubts(cmd *cobra.Command, s *replay.LogCounts) {
 	for _, reason := range doubts(s) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), reason)
 	}
 }
 
-// wholeSeconds rounds a span up.
-func wholeSeconds(d time.Duration) time.Duration {
+// roundUpToSeconds rounds a span up to whole seconds.
+func roundUpToSeconds(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)
 }
 
@@ -265,18 +256,27 @@ func doubts(s *replay.LogCounts) (reasons []string) {
 	if s.Doubt != "" {
 		reasons = append(reasons, s.Doubt)
 	}
+	for _, condition := range s.Idle {
+		reasons = append(reasons, "--where "+quoteForShell(condition)+" leaves out no request; "+
+			"* is any text and ? one character, and others stand for themselves")
+	}
 	add(s.Log.Zeros, "zero byte before a line was", "zero bytes before lines were",
 		"skipped, as copytruncate leaves them")
 	add(s.Log.Zoneless, "request has", "requests have",
 		"a time without a zone, which counts as UTC; --log-zone names another")
 	if !s.Sorted {
-		add(s.Log.Late, "line is", "lines are", "out of order by more than --reorder; --reorder "+
-			duration.Format(wholeSeconds(s.Log.Disorder))+" sorts them")
+		rest := "out of order by more than --reorder; --reorder " +
+			duration.Format(roundUpToSeconds(s.Log.Disorder)) + " sorts them"
+		if s.Log.Crowded {
+			rest = "out of order, because more lines are within --reorder than can wait; " +
+				"sort the files by time before, or replay a shorter part"
+		}
+		add(s.Log.Late, "line is", "lines are", rest)
 	}
 	return reasons
 }
 
-// writeLogSummary writes a summary for people.
+// writeLogSummary writes a summary of access logs as text.
 func writeLogSummary(b *strings.Builder, s *replay.LogSummary, files []accesslog.File) {
 	writeFormats(b, files)
 	fmt.Fprintf(b, "%s: %d allowed, %d denied (%s), %s", counted(s.Requests, "request", "requests"),
@@ -297,7 +297,7 @@ func writeLogSummary(b *strings.Builder, s *replay.LogSummary, files []accesslog
 	}
 }
 
-// writeFormats writes the formats of files.
+// writeFormats writes a line with the recognized format of each file.
 func writeFormats(b *strings.Builder, files []accesslog.File) {
 	for _, f := range files {
 		if f.Format != "" {
@@ -306,6 +306,7 @@ func writeFormats(b *strings.Builder, files []accesslog.File) {
 	}
 }
 
+// writeLogPolicy writes the denials of one policy: over time, by limit, and by key.
 func writeLogPolicy(b *strings.Builder, p *replay.LogPolicySummary) {
 	shadow := ""
 	if p.Shadow {
@@ -335,7 +336,8 @@ func writeLogPolicy(b *strings.Builder, p *replay.LogPolicySummary) {
 	writeKeys(b, "lrrl", rows, p.KeysDenied)
 }
 
-// writeKeys writes a table of keys, and the number of those that it does not have.
+// writeKeys writes a table of keys. all is the number of all keys; a last row counts those that
+// the table omits.
 func writeKeys(b *strings.Builder, align string, rows [][]string, all int64) {
 	if n := all - int64(len(rows)-1); n > 0 {
 		rows = append(rows, make([]string, len(align)))
@@ -344,7 +346,7 @@ func writeKeys(b *strings.Builder, align string, rows [][]string, all int64) {
 	writeTable(b, align, rows)
 }
 
-// instantText returns an instant in a zone, which is named.
+// instantText returns an instant in a time zone, with the name of the zone.
 func instantText(t time.Time, zone *time.Location) string {
 	return t.In(zone).Format("2006-01-02 15:04:05 MST")
 }
@@ -352,9 +354,10 @@ func instantText(t time.Time, zone *time.Location) string {
 // sparkColumns is the largest number of columns of a sparkline.
 const sparkColumns = 32
 
-// sparkline returns counts as blocks, and the span of one column. Only 0 is a dot.
+// sparkline returns counts as a line of block characters, and the time span of one column. A
+// column without counts is a dot.
 func sparkline(counts []int64, width time.Duration) (line string, column time.Duration) {
-	merged := report.Merge(counts, sparkColumns)
+	merged, column := report.Merge(counts, width, sparkColumns)
 	blocks := []rune("·▁▂▃▄▅▆▇█")
 	highest := slices.Max(merged)
 	var b strings.Builder
@@ -365,14 +368,14 @@ func sparkline(counts []int64, width time.Duration) (line string, column time.Du
 		}
 		b.WriteRune(blocks[min(i, len(blocks)-1)])
 	}
-	return b.String(), width * time.Duration((len(counts)+sparkColumns-1)/sparkColumns)
+	return b.String(), column
 }
 
-// keyText returns a key such as ip=192.0.2.7, or - for the only key of a limit without
+// keyText returns a key such as ip=192.0.2.7, or - for the single key of a limit without
 // dimensions.
 func keyText(key replay.Key) string { return cmp.Or(pairsText(key, answer.Shown), "-") }
 
-// pairsText returns the names of a key with their values, which show formats.
+// pairsText returns a key as name=value pairs. show formats a value.
 func pairsText(key replay.Key, show func(value string) string) string {
 	words := make([]string, len(key))
 	for i, d := range key {
@@ -381,7 +384,7 @@ func pairsText(key replay.Key, show func(value string) string) string {
 	return strings.Join(words, " ")
 }
 
-// percent returns a share such as 4.2 %.
+// percent returns part as a share of whole, such as 4.20 %.
 func percent(part, whole int64) string {
 	if whole == 0 {
 		return "0 %"
@@ -389,7 +392,7 @@ func percent(part, whole int64) string {
 	return fmt.Sprintf("%.2f %%", float64(part)*100/float64(whole))
 }
 
-// writeChanges writes the comparison for people.
+// writeChanges writes the comparison with the policy file of --against as text.
 func writeChanges(b *strings.Builder, changes *replay.LogChanges) {
 	file := answer.Shown(changes.File)
 	fmt.Fprintf(b, "\nagainst %s:\n\n", file)
@@ -428,6 +431,7 @@ func writeChanges(b *strings.Builder, changes *replay.LogChanges) {
 	}
 }
 
+// writeChangedKeys writes a table of keys below a title. all is the number of all such keys.
 func writeChangedKeys(b *strings.Builder, title string, all *int64, top []replay.LogKeyChange) {
 	if len(top) == 0 {
 		return

@@ -15,8 +15,8 @@ import (
 
 const onlySearch = "version: 1\npolicies:\n  search:\n    limit: 5 per minute per ip\n"
 
-// TestBadLogs: each mistake in a log has one message with its place or a count, and the
-// exit code.
+// TestBadLogs: each mistake in a log has one message, with its place or a count, and an exit
+// code.
 func TestBadLogs(t *testing.T) {
 	const head = "192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] \"GET / HTTP/1.1\" "
 	const line = head + "200 500 \"-\" \"curl\"\n"
@@ -43,13 +43,16 @@ func TestBadLogs(t *testing.T) {
 	}{
 		{"binary", "\x7fELF\x00\x01\x02\n\x00", nil, exitUsage, "the file is binary", 0},
 		{"UTF-16", "1\x009\x002\x00.\x00\n\x00", nil, exitUsage, "the file is UTF-16; convert it", 0},
+		{"UTF-16 with a format", "\xff\xfe1\x009\x002\x00.\x00\n\x00", []string{"--format", "combined"}, exitUsage, "the file is UTF-16; convert it", 0},
+		{"xz", "\xfd7zXZ\x00\x00\x04", nil, exitUsage, "LOG: the file is compressed by xz, which is not read; decompress it, or compress it by gzip or zstd", 0},
+		{"bzip2", "BZh91AY&SY\n", nil, exitUsage, "LOG: the file is compressed by bzip2, which is not read", 0},
 		{"binary in part", line + "a\x00\x01\n" + line, nil, exitOK, "1 line was skipped, of 3; the first:\n  LOG:2: the line is binary", 2},
 		{"a byte order mark", "\ufeff" + line + line, nil, exitOK, "", 2},
 		{"truncated", packed(many)[:len(packed(many))/2], nil, exitOK, "the compressed data end early or are damaged here", 0},
 		{"truncated at its begin", packed(many)[:12], nil, exitUsage, "LOG: the compressed data end early", 0},
 		{"truncated in the first line", packed(line)[:40], nil, exitUsage, "LOG: the compressed data end early", 0},
 		{"a hole of zeros", "\x00\x00" + line + line, nil, exitOK, "2 zero bytes before lines were skipped, as copytruncate leaves them", 2},
-		{"as many of two formats", line + head + "200 5\n", nil, exitUsage, "1 of the first 2 lines have the format combined, and as many common; name one with the format option", 0},
+		{"as many of two formats", line + head + "200 5\n", nil, exitUsage, "1 of the first 2 lines have the format combined, and as many common; name one with --format", 0},
 		{"few lines of a format", line + "one\ntwo\n", nil, exitUsage, "LOG:2: the line has too few columns\n  LOG:3: the line has too few columns\nweir replay: LOG: only 1 of 3 lines have the detected format combined; if it is right, name it with --format combined\n", 0},
 		{"no zone, and a zone", strings.ReplaceAll(line+line, " +0000", ""), []string{"--log-zone", "Europe/Berlin"}, exitOK, "", 2},
 		{"an unknown time", object("requestTime", `"2026-03-05T08:00:01Z"`), nil, exitUsage, "map the name of its member with --field time=requestTime", 0},
@@ -63,6 +66,10 @@ func TestBadLogs(t *testing.T) {
 		{"no such field", line, []string{"--key", "ip=x-real-ip"}, exitUsage, "no line has the field x-real-ip of the key ip; the lines have remote_addr, method, path, status, bytes, user_agent, ", 0},
 		{"no such condition", line, []string{"--where", "tenant=a"}, exitUsage, "no line has the field tenant; the lines have remote_addr, ", 0},
 		{"no such name", line, []string{"--field", "remote_addr=peer"}, exitUsage, "no line has the field remote_addr of the key ip; the lines have method", 0},
+		{"a condition on the client", line + strings.Replace(line, "192.0.2.1", "192.0.2.9", 1), []string{"--where", "remote_addr!=*.9"}, exitOK, "", 1},
+		{"a condition that leaves out nothing", line, []string{"--where", "status!=2xx"}, exitOK, "--where 'status!=2xx' leaves out no request; * is any text and ? one character, and others stand for themselves\n", 1},
+		{"a network as a condition", line, []string{"--where", "remote_addr!=192.0.2.0/24"}, exitUsage, "\"remote_addr!=192.0.2.0/24\" compares a text, and 192.0.2.0/24 is a network; write a pattern of addresses, such as remote_addr=10.*", 0},
+		{"a condition on the client behind a proxy", line + line[:len(line)-1] + " \"198.51.100.7\"\n", []string{"--trusted-proxies", "192.0.2.0/24", "--where", "remote_addr=198.51.100.7"}, exitOK, "", 1},
 		{"no size", object("ts", "1772697601"), []string{"--units", "bytes"}, exitUsage, "no line has the field bytes of --units; the lines have remote_addr", 0},
 		{"an empty key", line + line, []string{"--key", "ip=user"}, exitUsage, "the field user of the key ip has no value in any of 2 lines", 0},
 		{"a key that is sometimes empty", line + strings.Replace(line, " - - [", " - ann [", 1), []string{"--key", "ip=user"}, exitOK, "1 request has no value for a key, and no decision", 1},
@@ -71,8 +78,9 @@ func TestBadLogs(t *testing.T) {
 		{"no forwarded field, and no proxy", line, []string{"--trusted-proxies", "10.0.0.0/8"}, exitOK, "", 1},
 		{"a forwarded field in one line", line + line[:len(line)-1] + " \"198.51.100.7\"\n", []string{"--trusted-proxies", "192.0.2.0/24"}, exitOK, "", 2},
 		{"no address in the forwarded field", line[:len(line)-1] + " \"unknown\"\n", []string{"--trusted-proxies", "192.0.2.0/24"}, exitUsage, "x-forwarded-for, as trusted proxies wrote it, has no address in any of 1 lines; log addresses, or choose another field than remote_addr", 0},
-		{"blank lines at its begin", strings.Repeat("\n", 65536) + line, nil, exitUsage, "LOG: the first 65536 bytes are blank lines; remove them, or name the format with the format option", 0},
-		{"blank lines at its begin, and a format", strings.Repeat("\n", 65536) + line, []string{"--format", "combined"}, exitOK, "", 1},
+		{"blank lines at its begin", strings.Repeat("\n", 4<<20) + line, nil, exitUsage, "LOG: the first 4194304 bytes are blank lines; remove them, or name the format with --format", 0},
+		{"some blank lines at its begin", strings.Repeat("\n", 65536) + line, nil, exitOK, "", 1},
+		{"blank lines at its begin, and a format", strings.Repeat("\n", 4<<20) + line, []string{"--format", "combined"}, exitOK, "", 1},
 		{"a line of the bound", line + strings.Replace(line, "GET /", "GET /"+strings.Repeat("a", 131073-len(line)), 1), nil, exitOK, "", 2},
 		{"a line above the bound", line + strings.Replace(line, "GET /", "GET /"+strings.Repeat("a", 131074-len(line)), 1), nil, exitOK, "LOG:2: the line is longer than 131072 bytes", 1},
 		{"a line above the bound, CRLF", line + strings.Replace(line[:len(line)-1]+"\r\n", "GET /", "GET /"+strings.Repeat("a", 131074-len(line)), 1), nil, exitOK, "LOG:2: the line is longer than 131072 bytes", 1},
@@ -96,8 +104,8 @@ func TestBadLogs(t *testing.T) {
 	}
 }
 
-// TestDoubtsAboutClients: each way to count proxies, or texts of clients, in place of clients has a
-// message with the next step, whatever the other lines are.
+// TestDoubtsAboutClients: if a log counts proxies or texts of clients in place of clients, a
+// message has the next step. Other lines of the log do not hide the mistake.
 func TestDoubtsAboutClients(t *testing.T) {
 	line := func(peer, forwarded string) string {
 		return fmt.Sprintf("%s - - [05/Mar/2026:08:00:01 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"-\" \"%s\"\n", peer, forwarded)
@@ -157,12 +165,14 @@ func TestDoubtsAboutClients(t *testing.T) {
 	}
 }
 
-// TestLogsWithoutADecision: the exit code is 2, with the first reason.
+// TestLogsWithoutADecision: if no request can be decided, the exit code is 2, and the message
+// has the first reason.
 func TestLogsWithoutADecision(t *testing.T) {
 	const text = " - - [05/Mar/2026:08:00:01 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"-\" \"198.51.100.%d\"\n"
 	dir := t.TempDir()
 	log, copied := filepath.Join(dir, "a.log"), filepath.Join(dir, "a.log.gz")
-	for _, name := range []string{log, copied} {
+	backup := filepath.Join(dir, "backup")
+	for _, name := range []string{log, copied, backup} {
 		must.Do(t, os.WriteFile(name, []byte("unix:"+fmt.Sprintf(text, 1)+"unix:"+fmt.Sprintf(text, 2)), 0o666))
 	}
 	addresses := writePolicies(t, onlySearch+"    keys: {ip: address}\n")
@@ -179,6 +189,7 @@ func TestLogsWithoutADecision(t *testing.T) {
 		{"suggest -k ip=header:X-Forwarded-For --trusted-proxies 127.0.0.0/8", exitUsage, "--trusted-proxies has no effect, because no --key reads remote_addr\n  write --key ip=remote_addr, or leave out --trusted-proxies\n"},
 		{"replay --policies " + addresses + " -k ip=header:X-Forwarded-For --trusted-proxies 127.0.0.0/8", exitUsage, "--trusted-proxies has no effect, "},
 		{"suggest -k ip=remote_addr --trusted-proxies 127.0.0.0/8 " + copied, exitOK, copied + " and " + log + " are probably one log, whose requests count twice; name one of them\n"},
+		{"suggest -k ip=remote_addr --trusted-proxies 127.0.0.0/8 " + backup, exitOK, backup + " and " + log + " are probably one log, whose requests count twice; name one of them\n"},
 		{"suggest -k ip=remote_addr --trusted-proxies 127.0.0.0/8 " + dir + "/./a.log", exitOK, " are probably one log, "},
 		{"suggest -k ip=remote_addr --trusted-proxies 127.0.0.0/8", exitOK, ""},
 	} {
@@ -198,7 +209,7 @@ func TestSparkline(t *testing.T) {
 		{[]int64{1}, "█", time.Second},
 		{[]int64{0, 1, 8, 16}, "·▁▄█", time.Second},
 		{[]int64{0, 1, 1000}, "·▁█", time.Second},
-		{append(make([]int64, 64), 7), strings.Repeat("·", 21) + "█", 3 * time.Second},
+		{append(make([]int64, 64), 7), strings.Repeat("·", 12) + "█", 5 * time.Second},
 		{append([]int64{1, 0, 0, 2}, make([]int64, 29)...), "▄█" + strings.Repeat("·", 15), 2 * time.Second},
 	} {
 		if got, column := sparkline(c.counts, time.Second); got != c.want || column != c.column {

@@ -13,12 +13,13 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// reportOptions are the flags of a report.
+// reportOptions are the flags of an HTML report.
 type reportOptions struct {
 	path     string
 	maskKeys bool
 }
 
+// addReportFlags adds the flags of an HTML report.
 func addReportFlags(cmd *cobra.Command, o *reportOptions) {
 	cmd.Flags().StringVar(&o.path, "report", "",
 		"write a page with charts and tables to `FILE.html`; it needs no network")
@@ -26,8 +27,8 @@ func addReportFlags(cmd *cobra.Command, o *reportOptions) {
 		"write key 1, key 2, … for the keys in the report")
 }
 
-// check reports a wrong path before the logs are read. inputs are the files that must not be
-// overwritten.
+// check rejects a path that cannot be written, before the logs are read. inputs are the files
+// that must not be overwritten.
 func (o *reportOptions) check(inputs []string) error {
 	info, statErr := os.Stat(o.path)
 	wrong := checkOutput("report", o.path, inputs)
@@ -37,8 +38,8 @@ func (o *reportOptions) check(inputs []string) error {
 			"--mask-keys is for a report, and there is no --report")
 	case wrong != nil || o.path == "":
 		return wrong
-	case statErr == nil && !info.Mode().IsRegular() && !info.IsDir(): // a pipe can be opened once
-		return nil
+	case statErr == nil && !info.Mode().IsRegular() && !info.IsDir():
+		return nil // opening and closing a pipe would end its reader
 	}
 	f, err := os.OpenFile(o.path, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
@@ -51,7 +52,7 @@ func (o *reportOptions) check(inputs []string) error {
 	return nil
 }
 
-// write writes a page to the file of --report, if there is one.
+// write writes a page to the file of --report, if that is given.
 func (o *reportOptions) write(page func() *report.Page) error {
 	if o.path == "" {
 		return nil
@@ -66,7 +67,7 @@ func (o *reportOptions) write(page func() *report.Page) error {
 	return nil
 }
 
-// newPage returns a page with the part that both verbs have.
+// newPage returns a page with the parts that the reports of weir replay and weir suggest share.
 func newPage(
 	title string, o *reportOptions, files []accesslog.File, s *replay.LogCounts,
 ) *report.Page {
@@ -84,7 +85,7 @@ func newPage(
 	return p
 }
 
-// replayPage returns the report of a replay.
+// replayPage returns the report of a replay. Policies with the most denials come first.
 func replayPage(o *reportOptions, s *replay.LogSummary, in *replayInput) *report.Page {
 	page := newPage("weir replay", o, in.log.Files(), &s.LogCounts)
 	page.Requests = s.Requests
@@ -98,7 +99,7 @@ func replayPage(o *reportOptions, s *replay.LogSummary, in *replayInput) *report
 	return page
 }
 
-// replayView returns the result of one policy.
+// replayView returns the part of the report that shows one policy.
 func replayView(s *replay.LogPolicySummary, p *policy.Definition) report.View {
 	v := report.View{
 		Name:       s.Policy,
@@ -140,7 +141,8 @@ func replayView(s *replay.LogPolicySummary, p *policy.Definition) report.View {
 	return v
 }
 
-// valuesText returns the values of a key. The names of several come with them.
+// valuesText returns the value of a key with one dimension. Values of several dimensions have
+// their names in front.
 func valuesText(key replay.Key) string {
 	if len(key) == 1 {
 		return key[0].Value

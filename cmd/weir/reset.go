@@ -27,6 +27,8 @@ func resetCommand() *cobra.Command {
 	return withJSON(cmd, "print the answer as one JSON object")
 }
 
+// run resets the key in the running weir, and prints which limits were reset and which were
+// kept.
 func (o *resetOptions) run(cmd *cobra.Command, args []string) error {
 	policy := args[0]
 	values, err := readPairs(args[1:], "write the key as DIMENSION=VALUE")
@@ -40,7 +42,7 @@ func (o *resetOptions) run(cmd *cobra.Command, args []string) error {
 				"a dimension cannot be called %q here", v.Name)
 		}
 		name := v.Name
-		if name == "limits" { // the call has a parameter of that name
+		if name == "limits" { // the call has its own parameter with this name
 			name = "key." + name
 		}
 		query.Set(name, v.Value)
@@ -67,7 +69,7 @@ func (o *resetOptions) run(cmd *cobra.Command, args []string) error {
 			"%s is not a weir of this version: its answer does not list the limits that were reset",
 			client.address)
 	}
-	if asJSON(cmd) {
+	if wantsJSON(cmd) {
 		_, err = printable{cmd.OutOrStdout()}.Write(a.body)
 		return err
 	}

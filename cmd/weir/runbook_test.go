@@ -12,9 +12,9 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
-// TestRunbookScripts runs the scripts of docs/runbook.md in the order of the page, beside a weir
-// serve with tokens and a directory. The first script is the head of all others. The test stands in
-// for systemctl: a stop ends that weir serve, and a start does nothing.
+// TestRunbookScripts runs the scripts of docs/runbook.md in the order of the page, beside a
+// weir serve with tokens and a directory. The first script is the head of all others. The test
+// replaces systemctl: a stop ends that weir serve, and a start does nothing.
 func TestRunbookScripts(t *testing.T) {
 	needs.Time(t)
 	needs.Program(t, "curl")

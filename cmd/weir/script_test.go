@@ -44,13 +44,12 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// A background is the weir serve that a script started; TestScripts gives every
-// script its own.
+// A background is the weir serve that a script has started. Each script has its own.
 type background struct{ *program.Server }
 
-// serve [args...] starts weir serve on a free port and waits until it listens.
-// It sets $URL. A store may take its time, on a crowded machine. No load balancer has to
-// notice the end, so weir does not linger.
+// serve [args...] starts weir serve on a free port, waits until it listens, and sets $URL. The
+// store has a long timeout, because the machine may be busy. weir does not linger, because no
+// load balancer has to notice the end.
 func serveInBackground(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: serve [args...]")
@@ -96,36 +95,39 @@ func save(ts *testscript.TestScript, res *http.Response, file string) {
 	ts.Check(os.WriteFile(ts.MkAbs(file), body, 0o666))
 }
 
-// signal NAME FILE sends TERM or INT to weir serve again and again until it ends. It
-// must exit with 0; its stderr is written to a file.
+// signal NAME FILE sends a signal to weir serve again and again until it ends. After TERM or
+// INT it must exit with 0. Its stderr is written to a file.
 func signalServer(ts *testscript.TestScript, neg bool, args []string) {
 	b := ts.Value(background{}).(*background)
 	if neg || len(args) != 2 || b.Server == nil {
-		ts.Fatalf("usage, after serve: signal TERM|INT FILE")
+		ts.Fatalf("usage, after serve: signal TERM|INT|KILL FILE")
 	}
-	http.DefaultClient.CloseIdleConnections() // or weir waits a second for this client
+	http.DefaultClient.CloseIdleConnections() // otherwise weir waits a second for this client
 	sig := syscall.SIGTERM
-	if args[0] == "INT" {
+	switch args[0] {
+	case "INT":
 		sig = syscall.SIGINT
+	case "KILL":
+		sig = syscall.SIGKILL
 	}
 	ts.Check(b.Process.Signal(sig))
-	for ended := false; !ended; { // until the end, as impatient operators do
+	for ended := false; !ended; { // operators repeat a signal as well
 		select {
 		case <-b.Ended:
 			ended = true
 		case <-time.After(time.Millisecond):
-			_ = b.Process.Signal(sig) // it may be gone by now
+			_ = b.Process.Signal(sig) // the process may have ended
 		}
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(b.Output()), 0o666))
-	if err := b.Wait(); err != nil {
+	if err := b.Wait(); err != nil && sig != syscall.SIGKILL {
 		ts.Fatalf("after SIG%s: %v; it said:\n%s", args[0], err, b.Output())
 	}
 }
 
-// ratelimit SOCKET DOMAIN FILE key=value[,key=value]... asks over gRPC, each word
-// being a descriptor, and writes what the answer says to a file, a line for each
-// status: its code, what remains of how many, and the header fields.
+// ratelimit SOCKET DOMAIN FILE key=value[,key=value]... sends a request over gRPC, in which
+// each word is a descriptor. It writes the answer to a file: a line for each status with the
+// code, the remaining units and the limit, then the header fields.
 func ratelimit(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 {
 		ts.Fatalf("usage: ratelimit SOCKET DOMAIN FILE key=value[,key=value]...")

@@ -12,8 +12,8 @@ import (
 	"github.com/weirlimit/weir/internal/filewatch"
 )
 
-// loadCredentials reads the secrets and certificates of the listeners into the configuration, and
-// returns their reloader.
+// loadCredentials reads the secrets and the certificates of the listeners into the
+// configuration. It returns the watcher that reloads them.
 func (o *serveOptions) loadCredentials(table settings, log *slog.Logger) (*filewatch.Watcher, error) {
 	warn := func(err error) { log.Warn("a secret is not protected", "why", err) }
 	c := &o.config
@@ -31,7 +31,7 @@ func (o *serveOptions) loadCredentials(table settings, log *slog.Logger) (*filew
 		if setting.source == "" {
 			continue
 		}
-		path, text, err := setting.secret()
+		path, text, err := setting.secretSource()
 		switch {
 		case err != nil:
 		case path != "":
@@ -42,7 +42,7 @@ func (o *serveOptions) loadCredentials(table settings, log *slog.Logger) (*filew
 			*f.to, err = listen.SecretText(text)
 		}
 		if err != nil {
-			return nil, usage(secretStep(err), "%s: %w", setting.label(), err)
+			return nil, usage(secretHint(err), "%s: %w", setting.label(), err)
 		}
 	}
 	if o.tls != (listen.TLSFiles{}) {
@@ -57,7 +57,7 @@ func (o *serveOptions) loadCredentials(table settings, log *slog.Logger) (*filew
 		paths = append(paths, o.tls.Cert, o.tls.Key, o.tls.ClientCA)
 		files = append(files, c.TLS)
 	}
-	return secretReloader(paths, func() {
+	return newSecretReloader(paths, func() {
 		for _, f := range files {
 			if err := f.Reload(); err != nil {
 				log.Error("a changed secret or certificate is invalid; the previous one stays",
@@ -73,8 +73,9 @@ func isFileError(err error) bool {
 	return is
 }
 
-// secretStep returns the next step for a file that cannot be read; other errors of secrets have it.
-func secretStep(err error) string {
+// secretHint returns the next step for a secret file that cannot be read. Other errors of
+// secrets name the next step themselves.
+func secretHint(err error) string {
 	if isFileError(err) {
 		return "name a file that weir can read, with the secret in a line; " +
 			"openssl rand -hex 32 makes a good one"
@@ -82,11 +83,13 @@ func secretStep(err error) string {
 	return ""
 }
 
-// secretReloader returns the reloader of the files at paths. Its content is their sizes and times.
-func secretReloader(paths []string, reload func()) *filewatch.Watcher {
+// newSecretReloader returns a watcher that calls reload when the size or the modification time
+// of a file at paths changes.
+func newSecretReloader(paths []string, reload func()) *filewatch.Watcher {
 	read := func() (found []byte, _ error) {
 		for _, path := range paths {
-			if info, err := os.Stat(path); err == nil { // follows links: Kubernetes replaces a link
+			// Stat follows links, because Kubernetes replaces a link.
+			if info, err := os.Stat(path); err == nil {
 				found = fmt.Appendln(found, info.Size(), info.ModTime().UnixNano())
 			} else {
 				found = fmt.Appendln(found, err)
@@ -102,8 +105,9 @@ func secretReloader(paths []string, reload func()) *filewatch.Watcher {
 	return &filewatch.Watcher{Seen: seen, Read: read, Changed: changed}
 }
 
-// secret returns the path of a file with a secret, or the secret from the environment.
-func (s *setting) secret() (path, text string, err error) {
+// secretSource returns the path of a file with the secret, or the secret itself from the
+// environment. It fails if both are set.
+func (s *setting) secretSource() (path, text string, err error) {
 	path = s.value.String()
 	text, set := os.LookupEnv(s.variables[0])
 	if set && path != "" {
@@ -112,10 +116,10 @@ func (s *setting) secret() (path, text string, err error) {
 	return path, text, nil
 }
 
-// sharedSecret returns a secret that several weir serve share, "" if none is set. Unlike
-// the secrets of callers it is never replaced while weir runs.
-func (s *setting) sharedSecret(log *slog.Logger) (string, error) {
-	path, text, err := s.secret()
+// readSharedSecret returns a secret that several weir serve share, or "" if none is set. Unlike
+// the secrets of callers it is never reloaded.
+func (s *setting) readSharedSecret(log *slog.Logger) (string, error) {
+	path, text, err := s.secretSource()
 	if err == nil && path != "" {
 		text, err = listen.ReadSecret(path,
 			func(err error) { log.Warn("a secret is not protected", "why", err) })
@@ -128,7 +132,7 @@ func (s *setting) sharedSecret(log *slog.Logger) (string, error) {
 		err = errors.New("there are several lines, and this secret has no second one; keep one line")
 	}
 	if err != nil {
-		return "", usage(secretStep(err), "%s: %w", s.label(), err)
+		return "", usage(secretHint(err), "%s: %w", s.label(), err)
 	}
 	return text, nil
 }

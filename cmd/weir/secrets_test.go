@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,9 +13,9 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
-// TestSecretsAreReadAgain: SIGHUP reads secrets again, and so does a change of the file, with
-// and without a policy file. An invalid secret changes nothing; the log has the reason and not
-// the secret.
+// TestSecretsAreReadAgain: after SIGHUP and after a change of the file, secrets are read again,
+// with and without a policy file. An invalid secret changes nothing. The log has the reason and
+// not the secret.
 func TestSecretsAreReadAgain(t *testing.T) {
 	const first, second, third = "the-first-of-the-tokens", "the-second-of-the-tokens", "the-third-of-the-tokens"
 	const linked, bad = "the-token-behind-a-link", "too-short"
@@ -70,8 +71,8 @@ func TestSecretsAreReadAgain(t *testing.T) {
 	}
 }
 
-// TestEndDoesNotWaitForAReload: a reload that hangs, as its disk may, does not keep weir from
-// ending.
+// TestEndDoesNotWaitForAReload: a reload that hangs, for example on a disk, does not keep weir
+// from ending.
 func TestEndDoesNotWaitForAReload(t *testing.T) {
 	reloading, hangs := make(chan bool), make(chan bool)
 	defer close(hangs)
@@ -80,7 +81,7 @@ func TestEndDoesNotWaitForAReload(t *testing.T) {
 		Changed: func([]byte, error) error { return nil },
 	}
 	hangups := make(chan os.Signal, 1)
-	go reloadAt(hangups, []*filewatch.Watcher{r})
+	go reloadOnHangup(hangups, []*filewatch.Watcher{r}, slog.New(slog.DiscardHandler))
 	hangups <- syscall.SIGHUP
 	<-reloading
 	close(hangups)

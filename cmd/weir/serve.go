@@ -21,6 +21,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/otlp"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 	"github.com/weirlimit/weir/cmd/weir/internal/server"
+	"github.com/weirlimit/weir/cmd/weir/internal/systemd"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/filewatch"
@@ -29,7 +30,7 @@ import (
 
 // serveOptions are the settings of weir serve.
 type serveOptions struct {
-	config              server.Config // settings that package server has
+	config              server.Config // the settings of package server
 	policies, storeName string
 
 	instances    int
@@ -49,15 +50,16 @@ type serveOptions struct {
 	envoyOptions              envoyconf.Options
 }
 
-// check rejects settings that do not fit together, as far as no file and no secret decides that.
-// The error joins those of all settings, each a *failure or a *policy.Error.
+// check rejects settings that do not fit together. It reads no files and no secrets. The error
+// joins those of all settings, each a *failure or a *policy.Error.
 func (o *serveOptions) check(table settings) error {
 	return errors.Join(slices.Concat(
 		o.checkStore(table), table.checkListeners(), table.checkTLS(), table.checkRecording(), table.checkEnvoy(),
 	)...)
 }
 
-// checkListeners rejects an address of two listeners. Port 0 is another port for each.
+// checkListeners rejects an address that two listeners share. Port 0 may be shared, because the
+// system then chooses a free port for each.
 func (t settings) checkListeners() (all []error) {
 	first := map[string]*setting{}
 	for _, name := range []string{"listen", "admin-listen", "grpc-listen", "resp-listen"} {
@@ -69,27 +71,28 @@ func (t settings) checkListeners() (all []error) {
 		case other == nil:
 			first[address] = s
 		default:
-			all = append(all, s.wrong("give each listener an address of its own",
+			all = append(all, s.failure("give each listener an address of its own",
 				"%s is the address of --%s as well", address, other.name))
 		}
 	}
 	return all
 }
 
-// checkTLS rejects a part of the settings that TLS needs.
+// checkTLS rejects a setting of TLS without another one that it needs.
 func (t settings) checkTLS() (all []error) {
 	cert := t.setting("tls-cert")
 	key := t.setting("tls-key")
 	ca := t.setting("tls-client-ca")
 	for _, c := range []struct{ is, needs *setting }{{cert, key}, {ca, cert}, {key, cert}} {
 		if c.is.source != "" && c.needs.source == "" {
-			all = append(all, c.is.wrong("add --"+c.needs.name+" FILE", "needs --%s", c.needs.name))
+			next := "add --" + c.needs.name + " FILE"
+			all = append(all, c.is.failure(next, "needs --%s", c.needs.name))
 		}
 	}
 	return all
 }
 
-// serve runs a server until a signal.
+// serve checks the settings, opens the log, and runs a server until SIGTERM or SIGINT.
 func serve(cmd *cobra.Command, o *serveOptions, table settings) error {
 	if err := o.check(table); err != nil {
 		return err
@@ -102,7 +105,8 @@ func serve(cmd *cobra.Command, o *serveOptions, table settings) error {
 	return nil
 }
 
-// serve begins to connect to the store, and runs a server until a signal.
+// serve reads the files of the settings, starts to connect to the store, and runs a server until
+// SIGTERM or SIGINT.
 func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer) (err error) {
 	file, text, err := o.loadPolicies(stderr)
 	if err != nil {
@@ -132,13 +136,16 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	}
 	defer closeStore(store, &err)
 	if store.Shared && table.setting("instances").source == "" {
-		noteInstances(stderr, file)
+		printInstancesNote(stderr, file)
 	}
 	if config.Recorder, err = openRecorder(&o.record, table, log); err != nil {
 		return err
 	}
 	if config.Recorder != nil {
 		defer config.Recorder.Close()
+	}
+	if config.Sockets, err = systemd.Sockets(); err != nil {
+		return usage("", "%w", err)
 	}
 	var policies *filewatch.Watcher // set below, once the server that it reloads exists
 	if o.policies != "" {
@@ -153,7 +160,7 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	}
 	reloaders := []*filewatch.Watcher{secrets}
 	if o.policies != "" {
-		policies = reloader(o.policies, text, enforce.ReadFile, policy.Parse, s.Reload)
+		policies = newReloader(o.policies, text, enforce.ReadFile, policy.Parse, s.Reload)
 		reloaders = append(reloaders, policies)
 	}
 	if o.envoyConfig != "" {
@@ -161,9 +168,9 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 			return envoyconf.Load(path, o.envoyOptions)
 		}
 		reloaders = append(reloaders,
-			reloader(o.envoyConfig, envoySeen, envoyconf.Fingerprint, load, s.ReloadEnvoy))
+			newReloader(o.envoyConfig, envoySeen, envoyconf.Fingerprint, load, s.ReloadEnvoy))
 	}
-	noteRecording(stderr, &o.record)
+	printRecordingNote(stderr, &o.record)
 	warnings := append(s.Warnings(), store.Warnings...)
 	if config.Envoy != nil {
 		warnings = append(warnings, config.Envoy.Warnings...)
@@ -171,32 +178,36 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	for _, warning := range warnings {
 		fmt.Fprintln(stderr, "weir: warning:", warning)
 	}
-	return runServer(s, store, reloaders, hangups, func() { o.greet(s, stderr) })
+	return runServer(s, store, reloaders, hangups, func() { o.printStart(s, stderr) })
 }
 
-// runServer opens the listeners, checks the store, calls greet, and serves until a
-// signal.
+// runServer opens the listeners, checks the store, calls printStart, and serves until SIGTERM
+// or SIGINT.
 func runServer(
-	s *server.Server, store *servedStore, reloaders []*filewatch.Watcher, hangups <-chan os.Signal, greet func(),
+	s *server.Server, store *servedStore, reloaders []*filewatch.Watcher,
+	hangups <-chan os.Signal, printStart func(),
 ) error {
+	log := store.log
 	if err := s.Listen(); err != nil {
 		return usage("choose another address, such as --listen 127.0.0.1:0 for any free port",
 			"%w", err)
 	}
-	go reloadAt(hangups, reloaders)
-	// Signals stay caught until the process ends. timeout(1) sends its signal twice, draining has
-	// a bound of its own, and the store is closed after it.
+	go reloadOnHangup(hangups, reloaders, log)
+	// Signals stay caught until the process ends, because timeout(1) sends its signal twice. The
+	// second one must not cut off draining, which has a time limit, or the closing of the store.
 	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ctx = store.watch(ctx)
+	context.AfterFunc(ctx, func() { systemd.Notify(systemd.Stopping, log) })
+	ctx = store.awaitFirstAttempt(ctx)
 	if unusable, ok := errors.AsType[*failure](context.Cause(ctx)); ok {
 		return unusable
 	}
-	greet()
+	printStart()
+	systemd.Notify(systemd.Ready, log)
 	close(store.serving)
 	for _, r := range reloaders {
-		go r.Watch(ctx) // weir does not wait for its end: a read may hang
+		go r.Watch(ctx) // weir ends without waiting for it, because a read may hang
 	}
 	err := s.Serve(ctx)
 	if unusable, ok := errors.AsType[*failure](context.Cause(ctx)); ok {
@@ -205,8 +216,8 @@ func runServer(
 	return err
 }
 
-// configure reads the files of the listeners and of Envoy, and returns the reloader of the
-// secrets.
+// configure reads the secrets, the certificates and the configuration of Envoy. It returns the
+// watcher that reloads the secrets and certificates.
 func (o *serveOptions) configure(
 	table settings, log *slog.Logger,
 ) (secrets *filewatch.Watcher, err error) {
@@ -229,8 +240,8 @@ func (o *serveOptions) configureEnvoy() (err error) {
 	return err
 }
 
-// loadPolicies reads the policies to serve. With an Envoy configuration and without
-// a file there are none.
+// loadPolicies reads the policies to serve. If there is an Envoy configuration and no policy
+// file, it returns a file without policies.
 func (o *serveOptions) loadPolicies(stderr io.Writer) (file *policy.File, text []byte, err error) {
 	if o.policies == "" && o.envoyConfig != "" {
 		return &policy.File{Name: "none"}, nil, nil
@@ -238,8 +249,8 @@ func (o *serveOptions) loadPolicies(stderr io.Writer) (file *policy.File, text [
 	return loadPolicies(o.policies, stderr)
 }
 
-// openLog returns the log, and the writer of the messages at the start and the end:
-// stderr itself, or the log if its format is JSON.
+// openLog returns the log, and a writer for messages at the start and the end. The writer is
+// stderr, or the log itself if its format is JSON.
 func (o *serveOptions) openLog(stderr io.Writer) (log *slog.Logger, messages io.Writer) {
 	options := &slog.HandlerOptions{Level: o.logLevel, ReplaceAttr: leaveOutKeys}
 	if o.logFormat == "json" {
@@ -249,7 +260,8 @@ func (o *serveOptions) openLog(stderr io.Writer) (log *slog.Logger, messages io.
 	return slog.New(slog.NewTextHandler(stderr, options)), stderr
 }
 
-// leaveOutKeys replaces an error that may name a key by its text for a log.
+// leaveOutKeys replaces an error, which may contain the key of a caller, by a text without
+// keys.
 func leaveOutKeys(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok {
 		a.Value = slog.StringValue(answer.Logged(err))
@@ -257,10 +269,10 @@ func leaveOutKeys(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// logWriter logs the messages that are written to it, one in each call of Write.
+// logWriter writes messages to a log. Each call of Write has one message.
 type logWriter struct{ log *slog.Logger }
 
-// Write logs a message.
+// Write logs a message, with the level that its prefix gives.
 func (w logWriter) Write(p []byte) (int, error) {
 	message := strings.TrimPrefix(strings.TrimSuffix(string(p), "\n"), "weir: ")
 	if warning, ok := strings.CutPrefix(message, "warning: "); ok {
@@ -271,9 +283,9 @@ func (w logWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// greet prints the banner with the command of a first decision, or logs the facts of
-// the banner if the format of the log is JSON.
-func (o *serveOptions) greet(s *server.Server, messages io.Writer) {
+// printStart prints a banner with an example command. If the format of the log is JSON, it logs
+// the facts of the banner instead.
+func (o *serveOptions) printStart(s *server.Server, messages io.Writer) {
 	if o.logFormat == "json" {
 		o.config.Log.Info("weir serves", s.Facts()...)
 		return
@@ -284,8 +296,8 @@ func (o *serveOptions) greet(s *server.Server, messages io.Writer) {
 	}
 }
 
-// exampleCommand returns a shell command that makes a decision of the first policy, or "" if there is no
-// policy, or if callers need a secret, TLS or a unix socket.
+// exampleCommand returns a shell command that makes a decision of the first policy. It returns
+// "" if there is no policy, or if callers need a secret, TLS or a unix socket.
 func (o *serveOptions) exampleCommand(address string) string {
 	c := &o.config
 	needsSecret := c.Auth.Gate != nil || c.Auth.Token != nil
@@ -309,15 +321,15 @@ func (o *serveOptions) exampleCommand(address string) string {
 // flushTimeout bounds the time to send the last spans.
 const flushTimeout = 2 * time.Second
 
-// startTraces sets the tracer if a collector is set, also by the environment. stop sends the last
-// spans.
+// startTraces sets the tracer if a flag, the file or the environment names a collector. stop
+// sends the last spans.
 func (o *serveOptions) startTraces(table settings, log *slog.Logger) (stop func(), err error) {
 	if table.setting("otlp-endpoint").source == "" {
 		return func() {}, nil
 	}
 	ratio := o.otlpRatio
 	if table.setting("otlp-ratio").isVariable() {
-		ratio = -1
+		ratio = -1 // package otlp then reads the variables of the sampler
 	}
 	t, err := otlp.New(otlp.Config{
 		Endpoint: o.otlpEndpoint,
@@ -338,44 +350,43 @@ func (o *serveOptions) startTraces(table settings, log *slog.Logger) (stop func(
 	}, nil
 }
 
-// logPeriod is the least time between two lines of the log about a trace that cannot be
-// written.
+// logPeriod is the least time between two log lines about a recording that cannot be written.
 const logPeriod = 10 * time.Second
 
-// checkRecording rejects settings that have no effect without a trace.
+// checkRecording rejects settings of a recording without --record, because they have no effect.
 func (t settings) checkRecording() (all []error) {
 	if t.setting("record").source != "" {
 		return nil
 	}
-	standard := new(serveOptions).table()
-	for _, s := range t.in("recording") {
-		// A default may stand in a file: weir config print writes such files. A variable may be
-		// set for several programs.
+	standard := new(serveOptions).bindSettings()
+	for _, s := range t.inSection("recording") {
+		// A file may repeat a default, because weir config print writes such files. A variable
+		// may be meant for other programs.
 		isStandard := s.value.String() == standard.setting(s.name).value.String()
 		if s.source != "" && !s.isVariable() && !isStandard {
-			all = append(all, s.wrong("add --record FILE", "needs --record"))
+			all = append(all, s.failure("add --record FILE", "needs --record"))
 		}
 	}
 	return all
 }
 
-// checkEnvoy rejects a setting of a configuration that is not there.
+// checkEnvoy rejects --envoy-merge-domains without --envoy-config.
 func (t settings) checkEnvoy() []error {
 	merge := t.setting(mergeDomains)
 	if merge.value.String() == "true" && t.setting("envoy-config").value.String() == "" {
-		return []error{merge.wrong("add --envoy-config PATH", "needs --envoy-config")}
+		return []error{merge.failure("add --envoy-config PATH", "needs --envoy-config")}
 	}
 	return nil
 }
 
-// openRecorder opens the trace, or returns nil without --record.
+// openRecorder opens the recording of --record. It returns nil without that setting.
 func openRecorder(
 	c *recorder.Config, table settings, log *slog.Logger,
 ) (*recorder.Recorder, error) {
 	if c.Path == "" {
 		return nil, nil
 	}
-	secret, err := table.setting("record-secret-file").sharedSecret(log)
+	secret, err := table.setting("record-secret-file").readSharedSecret(log)
 	if err != nil {
 		return nil, err
 	}
@@ -389,8 +400,9 @@ func openRecorder(
 	return r, nil
 }
 
-// noteRecording prints the contents and the bound of the trace, and a warning for readable keys.
-func noteRecording(stderr io.Writer, c *recorder.Config) {
+// printRecordingNote prints which keys are recorded and the largest size of the recording. It
+// prints a warning if the keys are readable.
+func printRecordingNote(stderr io.Writer, c *recorder.Config) {
 	if c.Path == "" {
 		return
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// mergeDomains is a flag of weir serve and of weir validate.
+// mergeDomains is the name of a flag that weir serve and weir validate share.
 const mergeDomains = "envoy-merge-domains"
 
 // setDefaults sets the options to the values that they have without a flag, a variable or a file.
@@ -35,27 +35,28 @@ func (o *serveOptions) setDefaults() {
 	o.otlpRatio = 0.01
 	o.record.Sample = 10
 	o.record.FileBytes = 64 << 20
-	o.record.Files = 4 // --record-size bounds each
+	o.record.Files = 4 // the number of files; --record-size bounds each
 	o.envoyHeaders = "none"
 
 	c := &o.config
 	c.Listen = "127.0.0.1:7070"
 	c.SocketMode = 0o660
 	c.Limits = server.DefaultLimits
-	c.Limits.PerAddress = 0 // the server then chooses a number, by other settings
+	c.Limits.PerAddress = 0 // 0: the server derives it from other settings
 	c.TopKeys = topkeys.Shown
 	c.EnvoyOptions.Windows = envoy.Rolling
 	c.EnvoyOptions.Outage = fallback.Deny
 }
 
-// table sets the defaults and returns all settings of weir serve, each with a field of o as its
-// value. Their help is in help/settings.txt.
-func (o *serveOptions) table() (t settings) {
+// bindSettings sets the defaults and returns all settings of weir serve. The value of a setting
+// is a field of o. help/settings.txt has their help.
+func (o *serveOptions) bindSettings() (t settings) {
 	o.setDefaults()
 	c := &o.config
 	path := func(to *string) *textValue { return &textValue{to: to} }
-	secret := func() *textValue { return &textValue{to: new(string)} } // read by setting.secret
-	address := func(to *string) *textValue { return &textValue{to: to, check: isAddress} }
+	// secretSource reads the value of a secret, so no field of o holds it.
+	secret := func() *textValue { return &textValue{to: new(string)} }
+	address := func(to *string) *textValue { return &textValue{to: to, check: checkListenAddress} }
 	count := func(to *int, least int) *intValue {
 		const next = "leave it out for the default"
 		return &intValue{to: to, least: least, most: math.MaxInt, next: next}
@@ -68,7 +69,7 @@ func (o *serveOptions) table() (t settings) {
 		{
 			name:   "store",
 			common: true,
-			value:  &textValue{to: &o.storeName, check: isStore},
+			value:  &textValue{to: &o.storeName, check: checkStoreName},
 			shown:  shownStore,
 		},
 		{name: "max-memory", value: (*sizeValue)(&o.maxMemory)},
@@ -96,7 +97,7 @@ func (o *serveOptions) table() (t settings) {
 		{name: "token-file", common: true, value: secret(), variables: []string{"WEIR_TOKEN"}},
 		{name: "admin-token-file", value: secret(), variables: []string{"WEIR_ADMIN_TOKEN"}},
 		{name: "gate-secret-file", value: secret(), variables: []string{"WEIR_GATE_SECRET"}},
-		{name: "gate-id-header", value: &textValue{to: &c.GateID, check: isField}},
+		{name: "gate-id-header", value: &textValue{to: &c.GateID, check: checkHeaderField}},
 	})
 	t.add("tls", "TLS", settings{
 		{name: "tls-cert", common: true, value: path(&o.tls.Cert)},
@@ -139,7 +140,7 @@ func (o *serveOptions) table() (t settings) {
 		}},
 		{
 			name:      "otlp-endpoint",
-			value:     &textValue{to: &o.otlpEndpoint, check: isCollector},
+			value:     &textValue{to: &o.otlpEndpoint, check: checkCollector},
 			shown:     redact.URL,
 			variables: []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
 		},
@@ -150,7 +151,7 @@ func (o *serveOptions) table() (t settings) {
 		},
 	})
 	t.add("recording", "Recording", settings{
-		{name: "record", value: &textValue{to: &o.record.Path, check: isNoStream}},
+		{name: "record", value: &textValue{to: &o.record.Path, check: rejectStream}},
 		{name: "record-sample", value: (*shareValue)(&o.record.Sample)},
 		{name: "record-size", value: (*sizeValue)(&o.record.FileBytes)},
 		{name: "record-secret-file", value: secret(), variables: []string{"WEIR_RECORD_SECRET"}},
@@ -197,11 +198,11 @@ func shownUnlessZero(number string) string {
 	return number
 }
 
-// A setting of weir serve is a flag, and the key of that name in the configuration file. A secret
-// may also stand in an environment variable, and the settings of traces in those of OpenTelemetry.
-// The flag takes precedence over the variable, and the variable over the file.
+// A setting of weir serve is a flag and a key of the configuration file, both with its name.
+// Secrets may also come from environment variables, and settings of traces from the variables of
+// OpenTelemetry. A flag takes precedence over a variable, and a variable over the file.
 type setting struct {
-	name      string // the flag and the key
+	name      string // name of the flag and of the key
 	short     string // one-letter form of the flag; "" if there is none
 	value     pflag.Value
 	common    bool     // listed by weir serve -h without --all
@@ -212,8 +213,8 @@ type setting struct {
 	shown func(value string) string
 
 	section section
-	source  string        // the source of the value: --NAME, $VARIABLE or FILE:LINE; "" for the default
-	place   *policy.Error // the place of the value in the configuration file, nil if it is not there
+	source  string        // --NAME, $VARIABLE or FILE:LINE; "": the value is the default
+	place   *policy.Error // where the configuration file sets the value; nil if it does not
 }
 
 // A section groups settings in the help and in the configuration file.
@@ -230,11 +231,11 @@ func (s section) String() string {
 	return "section " + s.name
 }
 
-// settings is the table of all settings, by sections.
+// settings is the list of all settings, in the order of their sections.
 type settings []*setting
 
-// in returns the settings of a section.
-func (t settings) in(section string) (some settings) {
+// inSection returns the settings of a section.
+func (t settings) inSection(section string) (some settings) {
 	for _, s := range t {
 		if s.section.name == section {
 			some = append(some, s)
@@ -253,7 +254,7 @@ func (t settings) setting(name string) *setting {
 	return nil
 }
 
-// add adds settings in a section.
+// add appends settings and puts them in a section.
 func (t *settings) add(name, heading string, all settings) {
 	for _, s := range all {
 		s.section = section{name, heading}
@@ -261,26 +262,26 @@ func (t *settings) add(name, heading string, all settings) {
 	*t = append(*t, all...)
 }
 
-// allFlag is the flag with which help lists every setting.
+// allFlag is the name of the flag with which -h lists every setting.
 const allFlag = "all"
 
-// rareAnnotation marks the flags that are not common.
+// rareAnnotation marks the flags that -h lists only with --all.
 const rareAnnotation = "rare"
 
-// settingsCommand returns a command with a flag for each setting. run gets the settings with
-// their values from flags, the environment and the configuration file.
+// settingsCommand returns a command with a flag for each setting. run receives the settings
+// with their values from flags, the environment and the configuration file.
 func settingsCommand(
 	use, short string, run func(cmd *cobra.Command, o *serveOptions, table settings) error,
 ) *cobra.Command {
 	var o serveOptions
 	var file string
 	var all bool
-	table := o.table()
+	table := o.bindSettings()
 	cmd := newCommand(use, short, wantArgs(0, 0, ""), func(cmd *cobra.Command, _ []string) error {
 		if all {
 			return cmd.Help()
 		}
-		table.noteSources(cmd.Flags())
+		table.markSources(cmd.Flags())
 		if file != "" {
 			if _, err := table.load(file); err != nil {
 				return err
@@ -292,7 +293,7 @@ func settingsCommand(
 	f.StringVarP(&file, "config", "c", "", "the configuration `FILE`, such as weir-serve.yaml, "+
 		"in which each setting is a key; flags and the environment override it")
 	f.BoolVar(&all, allFlag, false, "show all flags, also the rarer ones")
-	group(cmd, "Configuration:")
+	groupFlags(cmd, "Configuration:")
 	table.addFlags(cmd)
 	return cmd
 }
@@ -323,25 +324,26 @@ func (t settings) addFlags(cmd *cobra.Command) {
 		if !s.common {
 			f.SetAnnotation(s.name, rareAnnotation, []string{""})
 		}
-		group(cmd, s.section.heading+":")
+		groupFlags(cmd, s.section.heading+":")
 	}
 }
 
-// noteSources sets the source of each setting that a flag or a variable sets. load leaves the
-// values of these settings alone.
-func (t settings) noteSources(flags *pflag.FlagSet) {
+// markSources sets the source of each setting that a flag or a variable sets. load does not
+// change the values of these settings.
+func (t settings) markSources(flags *pflag.FlagSet) {
 	for _, s := range t {
 		if flags.Changed(s.name) {
 			s.source = "--" + s.name
-		} else if name := s.setVariable(); name != "" {
+		} else if name := s.presentVariable(); name != "" {
 			s.source = "$" + name
 		}
 	}
 }
 
-// setVariable returns the name of the first environment variable of the setting that is set, ""
-// for none. An empty variable of OpenTelemetry is unset, an empty secret is not: it is an error.
-func (s *setting) setVariable() string {
+// presentVariable returns the first environment variable of the setting that is set, or "". An
+// empty variable of OpenTelemetry counts as unset. An empty secret counts as set, so that it is
+// rejected.
+func (s *setting) presentVariable() string {
 	for _, name := range s.variables {
 		text, set := os.LookupEnv(name)
 		if text != "" || set && strings.HasPrefix(name, "WEIR_") {
@@ -351,10 +353,10 @@ func (s *setting) setVariable() string {
 	return ""
 }
 
-// isVariable reports whether the value is that of an environment variable.
+// isVariable reports whether the value comes from an environment variable.
 func (s *setting) isVariable() bool { return strings.HasPrefix(s.source, "$") }
 
-// label returns the source of the value and the name of the setting, for error messages.
+// label returns the name of the setting with the source of its value, for error messages.
 func (s *setting) label() string {
 	switch {
 	case s.place != nil:
@@ -365,9 +367,9 @@ func (s *setting) label() string {
 	return "--" + s.name
 }
 
-// wrong returns the failure for a value that does not fit other settings. The problem
-// goes on from the name of the setting.
-func (s *setting) wrong(next, problem string, args ...any) error {
+// failure returns the error of a value that does not fit other settings. Its message is the
+// name of the setting, followed by the problem.
+func (s *setting) failure(next, problem string, args ...any) error {
 	if s.place == nil {
 		return usage(next, "--"+s.name+" "+problem, args...)
 	}
@@ -376,7 +378,8 @@ func (s *setting) wrong(next, problem string, args ...any) error {
 	return &at
 }
 
-// shownValue returns the value in a form without secrets, "" for none and for that of a variable.
+// shownValue returns the value without secrets. It is "" if there is none, or if an environment
+// variable sets it.
 func (s *setting) shownValue() string {
 	text := s.value.String()
 	if s.isVariable() {

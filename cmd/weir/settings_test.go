@@ -16,8 +16,8 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
-// TestSizesAndSharesAreExact: a value is printed as it is read, and any other text is an error
-// that changes nothing.
+// TestSizesAndSharesAreExact: a valid size or share is printed as it is read. Any other text is
+// an error and changes nothing.
 func TestSizesAndSharesAreExact(t *testing.T) {
 	bytes, sample := int64(5), int64(5)
 	for _, c := range []struct {
@@ -44,10 +44,10 @@ func TestSizesAndSharesAreExact(t *testing.T) {
 	}
 }
 
-// TestPrintedSettingsAreRead: the output of weir config print is a file for --config, in which
-// every setting has its value.
+// TestPrintedSettingsAreRead: --config reads the output of weir config print, and every setting
+// gets its printed value.
 func TestPrintedSettingsAreRead(t *testing.T) {
-	table := new(serveOptions).table()
+	table := new(serveOptions).bindSettings()
 	for _, s := range table {
 		if s.value.Type() == "string" && !slices.Contains([]string{"store", "gate-id-header", "otlp-endpoint"}, s.name) {
 			must.Do(t, s.value.Set(fmt.Sprintf("unix:/run/a \"%s\" é", s.name)))
@@ -63,7 +63,7 @@ func TestPrintedSettingsAreRead(t *testing.T) {
 	}
 	var printed strings.Builder
 	table.write(&printed)
-	read := new(serveOptions).table()
+	read := new(serveOptions).bindSettings()
 	n, errs := read.parse("printed.yaml", []byte(printed.String()))
 	if len(errs) > 0 || n != len(table) {
 		t.Fatalf("%d settings, %v, want %d of:\n%s", n, errs, len(table), &printed)
@@ -112,22 +112,23 @@ func TestErrorsOfTheFileNamePlaces(t *testing.T) {
 		{"logging: {otlp-ratio: 2}", "1:23: otlp-ratio must be 0 to 1, not 2; "},
 		{"logging: {log-format: xml}", `1:23: log-format must be text or json, not "xml"; text is the default`},
 	} {
-		_, errs := new(serveOptions).table().parse("f.yaml", []byte(c.file))
+		_, errs := new(serveOptions).bindSettings().parse("f.yaml", []byte(c.file))
 		if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), "f.yaml:"+c.want) || errs[0].Next == "" || strings.Contains(fmt.Sprint(errs), "hunter2") {
 			t.Errorf("%s: got\n%v\nwant\nf.yaml:%s", c.file, errs, c.want)
 		}
 	}
-	if n, errs := new(serveOptions).table().parse("f.yaml", []byte("# nothing yet\nload:\n")); n > 0 || len(errs) > 0 {
+	if n, errs := new(serveOptions).bindSettings().parse("f.yaml", []byte("# nothing yet\nload:\n")); n > 0 || len(errs) > 0 {
 		t.Errorf("an empty section: got %d settings, %v", n, errs)
 	}
-	if _, errs := new(serveOptions).table().parse("f.yaml", make([]byte, 1<<20)); len(errs) != 1 || !strings.Contains(errs[0].Error(), "256 KiB") {
+	if _, errs := new(serveOptions).bindSettings().parse("f.yaml", make([]byte, 1<<20)); len(errs) != 1 || !strings.Contains(errs[0].Error(), "256 KiB") {
 		t.Errorf("a large file: got %v", errs)
 	}
 }
 
-// TestSchemaAcceptsTheIntegersThatWeirReads: an editor marks 250 for a duration, as weir does.
+// TestSchemaAcceptsTheIntegersThatWeirReads: the schema rejects an integer such as 250 for a
+// duration exactly if weir rejects it.
 func TestSchemaAcceptsTheIntegersThatWeirReads(t *testing.T) {
-	for _, s := range new(serveOptions).table() {
+	for _, s := range new(serveOptions).bindSettings() {
 		made := schemaOf(t, s)
 		forms, _ := made["anyOf"].([]schema)
 		for _, n := range []int{0, 1, 250, 600, 1001, minSize - 1, minSize} {
@@ -137,7 +138,7 @@ func TestSchemaAcceptsTheIntegersThatWeirReads(t *testing.T) {
 				most, capped := form["maximum"].(int)
 				accepts = accepts || form["type"] == "integer" && (!bounded || n >= least) && (!capped || n <= most)
 			}
-			if _, errs := new(serveOptions).table().parse("f.yaml", fmt.Appendf(nil, "%s: {%s: %d}", s.section.name, s.name, n)); accepts && errs != nil {
+			if _, errs := new(serveOptions).bindSettings().parse("f.yaml", fmt.Appendf(nil, "%s: {%s: %d}", s.section.name, s.name, n)); accepts && errs != nil {
 				t.Errorf("%s: the schema accepts %d: %v", s.name, n, errs)
 			} else if !accepts && errs == nil && !slices.Contains([]string{"string", "names", "bool", "float64"}, s.value.Type()) {
 				t.Errorf("%s: the schema rejects %d", s.name, n)
@@ -146,13 +147,13 @@ func TestSchemaAcceptsTheIntegersThatWeirReads(t *testing.T) {
 	}
 }
 
-// A schema is a JSON Schema, or a part of one.
+// A schema is a JSON Schema or a part of it.
 type schema map[string]any
 
-// TestSchemaIsMadeOfTheSettings compares weir-serve.schema.json with the table of settings.
+// TestSchemaIsMadeOfTheSettings: weir-serve.schema.json is the schema of the settings.
 func TestSchemaIsMadeOfTheSettings(t *testing.T) {
 	sections := schema{}
-	for _, s := range new(serveOptions).table() {
+	for _, s := range new(serveOptions).bindSettings() {
 		in := sections
 		if name := s.section.name; name != "" {
 			if sections[name] == nil {
@@ -203,7 +204,7 @@ func schemaOf(t *testing.T, s *setting) schema {
 	case *durationValue:
 		forms := patterned(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, schema{"minimum": 0, "maximum": 0})
 		if v.least > 0 {
-			forms = forms[1:] // without a unit there is only 0
+			forms = forms[1:] // 0 is the only duration without a unit
 		}
 		made = schema{"anyOf": forms}
 	case *sizeValue:
@@ -230,8 +231,8 @@ func schemaOf(t *testing.T, s *setting) schema {
 	return made
 }
 
-// TestEmptyFlagsAreErrors: an empty text, as of an unset variable of a shell, is not taken for a
-// missing flag, of no verb.
+// TestEmptyFlagsAreErrors: every verb rejects a flag with an empty text, which an unset
+// variable of a shell may give.
 func TestEmptyFlagsAreErrors(t *testing.T) {
 	tested := 0
 	eachFlag(rootCommand(), func(cmd *cobra.Command, f *pflag.Flag) {
@@ -253,7 +254,8 @@ func TestEmptyFlagsAreErrors(t *testing.T) {
 	}
 }
 
-// TestEverySettingIsInTheHelp: without --all the help has ten flags and says how to see the rest.
+// TestEverySettingIsInTheHelp: --all shows every setting. Without it the help has ten flags and
+// names --all.
 func TestEverySettingIsInTheHelp(t *testing.T) {
 	help := func(args ...string) string {
 		code, out, messages := runWeir(append([]string{"serve"}, args...)...)
@@ -267,7 +269,7 @@ func TestEverySettingIsInTheHelp(t *testing.T) {
 		t.Error("--all alone prints other help")
 	}
 	common := 0
-	table := new(serveOptions).table()
+	table := new(serveOptions).bindSettings()
 	if n := len(settingHelp()); n != len(table) {
 		t.Errorf("help/settings.txt has %d settings, want %d", n, len(table))
 	}

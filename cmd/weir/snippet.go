@@ -58,6 +58,7 @@ func snippetCommand() *cobra.Command {
 	return cmd
 }
 
+// run prints the configuration of a proxy, or writes its files to the directory of --write.
 func (o *snippetOptions) run(cmd *cobra.Command, args []string) error {
 	proxy := args[0]
 	o.Allow = o.whenDown == "allow"
@@ -89,8 +90,8 @@ func (o *snippetOptions) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// adoptPolicy sets the policy and the dimension from --policies, or returns an error if a
-// snippet cannot send the keys of the policy: it sends one value.
+// adoptPolicy sets the policy and the dimension from --policies. It rejects a policy whose key
+// a snippet cannot send, because a snippet sends one value.
 func (o *snippetOptions) adoptPolicy(cmd *cobra.Command, proxy string) error {
 	file, _, err := loadPolicies(o.policies, cmd.ErrOrStderr())
 	if err != nil {
@@ -98,7 +99,7 @@ func (o *snippetOptions) adoptPolicy(cmd *cobra.Command, proxy string) error {
 	}
 	if !cmd.Flags().Changed("policy") {
 		if len(file.Policies) != 1 {
-			return usage("name one of "+listed(names(file)),
+			return usage("name one of "+listed(policyNames(file)),
 				"%s has several policies, and --policy is missing", file.Name)
 		}
 		o.Policy = file.Policies[0].Name
@@ -131,8 +132,8 @@ func (o *snippetOptions) adoptPolicy(cmd *cobra.Command, proxy string) error {
 	return o.adoptPlans(cmd, p)
 }
 
-// adoptPlans sets the name of the value that chooses a plan. Without a field for it all requests
-// would have the numbers without a plan, so the user gets a warning.
+// adoptPlans sets the name of the value that chooses a plan. If no header has that value, a
+// warning states that every request gets the limits without a plan.
 func (o *snippetOptions) adoptPlans(cmd *cobra.Command, p *policy.Definition) error {
 	planBy := p.PlanBy
 	switch {
@@ -152,7 +153,7 @@ func (o *snippetOptions) adoptPlans(cmd *cobra.Command, p *policy.Definition) er
 	return nil
 }
 
-// writeFiles writes the files to a directory. If one exists, it writes none.
+// writeFiles writes the files to a directory. If one of them exists already, it writes none.
 func writeFiles(cmd *cobra.Command, dir string, files []integrations.File) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)

@@ -30,20 +30,21 @@ func storeFlag(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVar(name, "store", "memory", settingHelp()["store"])
 }
 
-// openStore opens a store, which must be reachable.
+// openStore opens a store. It fails if the store cannot be reached.
 func openStore(name string) (*store.Store, error) {
 	s, err := store.Open(name, store.Options{})
 	return s, storeFailure(err)
 }
 
-// closeStore closes a store at the end of a command, which returns the error if it has no other.
+// closeStore closes a store at the end of a command. It sets result to the error of closing,
+// unless result has an error already.
 func closeStore(s io.Closer, result *error) {
 	if err := storeFailure(s.Close()); *result == nil {
 		*result = err
 	}
 }
 
-// storeFailure adds the exit code to an error of a store.
+// storeFailure returns an error of a store with its exit code, or nil for nil.
 func storeFailure(err error) error {
 	switch {
 	case err == nil:
@@ -54,22 +55,22 @@ func storeFailure(err error) error {
 	return &failure{code: exitStore, err: err}
 }
 
-// startTimeout bounds the time that serve waits for the first answer of the store
-// before it prints that it listens. The listeners are open meanwhile.
+// startTimeout bounds the time that serve waits for the first answer of the store before it
+// prints the banner. The listeners are open meanwhile.
 const startTimeout = 500 * time.Millisecond
 
-// servedStore is the store of serve. It may be unreachable, at the start or later.
+// servedStore is the store of weir serve. It may be unreachable, at the start or later.
 type servedStore struct {
 	*store.Store
 	log     *slog.Logger
-	serving chan struct{} // closed when serve has begun; nothing is logged before
+	serving chan struct{} // closed when the banner is printed; nothing is logged before
 	closed  chan struct{} // closed by Close
 
 	fallback *fallback.Engine // nil for memory
 }
 
-// connectStore begins to connect to the store, and does not wait for it. It sets the fields
-// of the configuration for it.
+// connectStore starts to connect to the store in the background. It sets the fields of the
+// configuration that belong to the store.
 func (o *serveOptions) connectStore(log *slog.Logger) (*servedStore, error) {
 	s := &servedStore{log: log, serving: make(chan struct{}), closed: make(chan struct{})}
 	progress := func(done, total int64) {
@@ -99,10 +100,11 @@ func (o *serveOptions) connectStore(log *slog.Logger) (*servedStore, error) {
 	return s, nil
 }
 
-// watch waits for the first attempt to connect, for startTimeout at most. It returns a context
-// that ends once that attempt finds a store that can be reached and not be used. The cause is
-// then a failure with the reason. An unreachable store is none: serve goes on connecting.
-func (s *servedStore) watch(ctx context.Context) context.Context {
+// awaitFirstAttempt waits up to startTimeout for the first attempt to connect. It returns a
+// context that is cancelled if this attempt reaches the store but cannot use it. The cause is
+// then a failure with the reason. An unreachable store does not cancel it, because serve
+// continues to connect.
+func (s *servedStore) awaitFirstAttempt(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	tried := make(chan struct{})
 	go func() {
@@ -118,7 +120,7 @@ func (s *servedStore) watch(ctx context.Context) context.Context {
 	return ctx
 }
 
-// logAttempt logs the result of an attempt to connect.
+// logAttempt logs the result of an attempt to connect, once the banner is printed.
 func (s *servedStore) logAttempt(err error, warnings []string) {
 	select {
 	case <-s.serving:
@@ -145,25 +147,25 @@ func (s *servedStore) Close() error {
 	return s.Store.Close()
 }
 
-// checkStore rejects settings that do not fit the store.
+// checkStore rejects settings that do not fit the kind of the store.
 func (o *serveOptions) checkStore(table settings) (all []error) {
 	directory := strings.HasPrefix(o.storeName, "file:")
 	switch {
 	case o.instances > 1 && directory:
 		s := table.setting("instances")
-		all = append(all, s.wrong("leave it out, or share a store: --store redis://host:port",
+		all = append(all, s.failure("leave it out, or share a store: --store redis://host:port",
 			"must be 1, not %d: a directory is of one weir serve", o.instances))
 	case o.maxMemory > 0 && o.storeName != "memory" && !directory:
 		s := table.setting("max-memory")
-		all = append(all, s.wrong("Redis has maxmemory for that; leave out one of them",
+		all = append(all, s.failure("Redis has maxmemory for that; leave out one of them",
 			"is for --store memory and file:, not for a shared store"))
 	}
 	return all
 }
 
-// noteInstances writes a note if --instances is not set and policies divide their
-// limits among servers.
-func noteInstances(stderr io.Writer, file *policy.File) {
+// printInstancesNote prints a note about policies that divide their limits among servers in an
+// outage. It is for a server without --instances.
+func printInstancesNote(stderr io.Writer, file *policy.File) {
 	var shared []string
 	for _, p := range file.Policies {
 		if p.WhenStoreIsDown == fallback.Share {
@@ -186,11 +188,12 @@ func storeCommand() *cobra.Command {
 		func(cmd *cobra.Command, args []string) error { return dumpDirectory(cmd, args[0], hashKeys) })
 	dump.Flags().BoolVar(&hashKeys, "hash-keys", false,
 		"print hashes, with a random secret, in place of the values of keys and of idempotency keys")
-	return withVerbs("store check|dump DIR", "Check or dump the directory of --store file:DIR",
-		check, dump)
+	return newParentCommand("store check|dump DIR",
+		"Check or dump the directory of --store file:DIR", check, dump)
 }
 
-// directoryPath accepts a path, or a name in the form of --store.
+// directoryPath returns the directory that an argument names: a path, or file:DIR as in
+// --store.
 func directoryPath(arg string) (path string, err error) {
 	if arg == "memory" || strings.Contains(arg, "://") {
 		return "", usage("write the DIR of --store file:DIR",
@@ -209,7 +212,7 @@ func directoryPath(arg string) (path string, err error) {
 	return path, nil
 }
 
-// directoryFailure returns the failure of a directory that cannot be read.
+// directoryFailure returns the failure of a store directory that cannot be read.
 func directoryFailure(dir string, err error) error {
 	f := &failure{code: exitStore, err: unprefixed{err}}
 	if child := storeWithin(dir); child != "" {
@@ -221,7 +224,8 @@ func directoryFailure(dir string, err error) error {
 	return f
 }
 
-// storeWithin returns the first directory in dir that is a store, "" if dir is one itself.
+// storeWithin returns the first subdirectory of dir that is a store. It returns "" if there is
+// none, or if dir is a store itself.
 func storeWithin(dir string) string {
 	isStore := func(dir string) bool {
 		_, err := os.Stat(filepath.Join(dir, "MANIFEST"))
@@ -246,10 +250,11 @@ type checkedDirectory struct {
 	Histories  int    `json:"histories"`
 	Blocks     int    `json:"blocks,omitempty"`
 	Operations int    `json:"operations"`
+	Documents  int    `json:"documents,omitempty"`
 	Files      int    `json:"files"`
 	Bytes      int64  `json:"bytes"`
 	End        string `json:"end"`            // the instant of the last change, UTC
-	Torn       string `json:"torn,omitempty"` // the torn end of the log, which the next start cuts
+	Torn       string `json:"torn,omitempty"` // incomplete end of the log; the next start cuts it
 }
 
 func checkDirectory(cmd *cobra.Command, args []string) error {
@@ -267,6 +272,7 @@ func checkDirectory(cmd *cobra.Command, args []string) error {
 		Histories:  report.Histories,
 		Blocks:     report.Blocks,
 		Operations: report.Operations,
+		Documents:  report.Documents,
 		Files:      report.Segments,
 		Bytes:      report.Bytes,
 		End:        report.End.Format(time.RFC3339Nano),
@@ -283,6 +289,10 @@ func checkDirectory(cmd *cobra.Command, args []string) error {
 		if c.Blocks > 0 {
 			fmt.Fprintf(b, "  %s\n", counted(c.Blocks, "block", "blocks"))
 		}
+		if c.Documents > 0 {
+			fmt.Fprintf(b, "  %s of operators, such as overrides\n",
+				counted(c.Documents, "document", "documents"))
+		}
 		fmt.Fprintf(b, "  the last change is of %s\n",
 			report.End.Local().Format("2006-01-02 15:04:05.000 MST"))
 		if c.Torn != "" {
@@ -291,7 +301,8 @@ func checkDirectory(cmd *cobra.Command, args []string) error {
 	})
 }
 
-// dumpedLine is a line of weir store dump. Instants are microseconds since 1970.
+// dumpedLine is a line of weir store dump: a history or an operation. Instants are microseconds
+// since 1970.
 type dumpedLine struct {
 	Policy    string            `json:"policy"`
 	Limit     string            `json:"limit,omitempty"`
@@ -299,9 +310,9 @@ type dumpedLine struct {
 	Key       map[string]string `json:"key"`
 	KeyBytes  map[string][]byte `json:"key_base64,omitempty"` // values that are not UTF-8
 	Newest    int64             `json:"newest_us,omitempty"`
-	Blocked   int64             `json:"blocked_until_us,omitempty"` // end of a block that began at Newest
+	Blocked   int64             `json:"blocked_until_us,omitempty"` // the block began at Newest
 	Entries   []dumpedEntry     `json:"entries,omitempty"`
-	Ahead     []dumpedEntry     `json:"ahead,omitempty"` // appointments: entries from their instants on
+	Ahead     []dumpedEntry     `json:"ahead,omitempty"` // appointments, which begin later
 	Bucket    *dumpedBucket     `json:"bucket,omitempty"`
 	Operation *dumpedOperation  `json:"operation,omitempty"`
 }
@@ -347,7 +358,7 @@ func dumpDirectory(cmd *cobra.Command, arg string, hashKeys bool) error {
 		text = topkeys.Hash
 	}
 	err = weirdisk.Dump(dir, func(item *weirdisk.Item) error {
-		return printJSON(out, lineOf(item, text))
+		return printJSON(out, newDumpedLine(item, text))
 	})
 	if err != nil {
 		out.Flush()
@@ -356,8 +367,9 @@ func dumpDirectory(cmd *cobra.Command, arg string, hashKeys bool) error {
 	return out.Flush()
 }
 
-// lineOf returns the line of an item. text changes the values of keys.
-func lineOf(item *weirdisk.Item, text func(string) string) (line dumpedLine) {
+// newDumpedLine returns the line of an item. text is applied to the values of keys and to
+// idempotency keys, for example to hash them.
+func newDumpedLine(item *weirdisk.Item, text func(string) string) (line dumpedLine) {
 	line.Policy = item.Policy
 	line.Limit = item.Limit
 	if item.ID == "" {
@@ -405,7 +417,8 @@ func lineOf(item *weirdisk.Item, text func(string) string) (line dumpedLine) {
 	return line
 }
 
-// textOrBytes returns v as bytes if it is not UTF-8, because JSON would replace some of them.
+// textOrBytes returns v as text if it is UTF-8, and otherwise as bytes, because JSON would
+// replace some of them.
 func textOrBytes(v string) (text string, b []byte) {
 	if utf8.ValidString(v) {
 		return v, nil
@@ -413,7 +426,7 @@ func textOrBytes(v string) (text string, b []byte) {
 	return "", []byte(v)
 }
 
-// operationWords are the operations with an idempotency key.
+// operationWords are the words for the operations that take an idempotency key.
 var operationWords = [...]string{
 	engine.Attempt: "attempt",
 	engine.Record:  "record",

@@ -38,8 +38,8 @@ func TestServeEndsOnWrongPassword(t *testing.T) {
 	}
 }
 
-// TestDumpTellsAllKeysApart: a value of a key or an idempotency key can be any bytes, and can be
-// read from a dump.
+// TestDumpTellsAllKeysApart: values of keys and idempotency keys may be any bytes, and a dump
+// shows them without loss.
 func TestDumpTellsAllKeysApart(t *testing.T) {
 	values := []string{"a", "\ufffd", "\xff", "\xfe", "/w==", "\x00", "a\u202e"}
 	dir := t.TempDir()
@@ -77,7 +77,7 @@ func TestDumpTellsAllKeysApart(t *testing.T) {
 		}
 		must.Do(t, json.Unmarshal([]byte(line), &d))
 		for name, b := range d.Bytes {
-			d.Key[name] += string(b) // a value is in one of them
+			d.Key[name] += string(b) // each value is in one of the two maps
 		}
 		got[fmt.Sprintf("%q", []string{d.Key["user"], d.Key["host"], d.Operation.ID + string(d.Operation.Bytes)})] = true
 	}
@@ -86,8 +86,8 @@ func TestDumpTellsAllKeysApart(t *testing.T) {
 	}
 }
 
-// TestDumpHasBlocksAndReservations: a block, a reservation and an appointment have fields of their
-// own, and check counts the blocks.
+// TestDumpHasBlocksAndReservations: a dump has separate members for a block, a reservation and
+// an appointment. weir store check counts the blocks.
 func TestDumpHasBlocksAndReservations(t *testing.T) {
 	dir := t.TempDir()
 	e, err := weirdisk.Open(dir)
@@ -126,8 +126,8 @@ func TestDumpHasBlocksAndReservations(t *testing.T) {
 	}
 }
 
-// TestCheckNamesLostChanges: a segment loses its end, with more than a thousand changes. Check
-// states from when on changes are lost, and a start says the same.
+// TestCheckNamesLostChanges: the end of a segment, with more than a thousand changes, is
+// damaged. weir store check and a start both state the instant since which changes are lost.
 func TestCheckNamesLostChanges(t *testing.T) {
 	dir := t.TempDir()
 	e, err := weirdisk.Open(dir, weirdisk.SyncEvery(time.Hour))
@@ -156,7 +156,7 @@ func TestCheckNamesLostChanges(t *testing.T) {
 		}
 	}
 	copied := t.TempDir()
-	must.Do(t, os.CopyFS(copied, os.DirFS(dir))) // as a SIGKILL leaves it
+	must.Do(t, os.CopyFS(copied, os.DirFS(dir))) // the state that a SIGKILL leaves
 	must.Do(t, e.Close())
 	segment = filepath.Join(copied, "0000000000000001.weirlog")
 	text, err := os.ReadFile(segment)
@@ -166,7 +166,7 @@ func TestCheckNamesLostChanges(t *testing.T) {
 	whole := bytes.TrimRight(text, "\x00")
 	at := last.At.UTC().Format(time.RFC3339Nano)
 	hole := slices.Clone(whole)
-	clear(hole[size : size+20]) // a page that was not written; a part of the frames behind it was
+	clear(hole[size : size+20]) // a page that was not written, before frames that were
 	for name, c := range map[string]struct {
 		data  []byte
 		words []string

@@ -32,7 +32,7 @@ type suggestOptions struct {
 	log         logOptions
 	report      reportOptions
 	write, name string
-	chosen      string // the given flags that change the suggestion, for the next command
+	chosen      string // the given flags that change the suggestion, for suggested commands
 }
 
 func suggestCommand() *cobra.Command {
@@ -54,14 +54,14 @@ func suggestCommand() *cobra.Command {
 	flags.StringVar(&o.write, "write", "",
 		"write the suggested line to the new policy `FILE`, with shadow: true and a test")
 	flags.StringVar(&o.name, "policy", "suggested", "`NAME` of the policy that --write writes")
-	group(cmd, "Flags:")
+	groupFlags(cmd, "Flags:")
 	addLogFlags(cmd, &o.log)
 	addReportFlags(cmd, &o.report)
-	group(cmd, "Report:")
+	groupFlags(cmd, "Report:")
 	return cmd
 }
 
-// run prints the effect of limits on the requests of logs.
+// run prints a suggested limit, and the effect of other limits on the requests of the logs.
 func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 	if err := o.check(); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 	if err != nil {
 		return usage("", "%w", err)
 	}
-	warnLog(cmd, &r.LogCounts)
+	warnOfDoubts(cmd, &r.LogCounts)
 	page := func() *report.Page { return suggestPage(&o.report, r, log.Files()) }
 	if err := o.report.write(page); err != nil {
 		return err
@@ -102,8 +102,8 @@ func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 	return o.writeDraft(cmd.ErrOrStderr(), r, files)
 }
 
-// chosenPolicy returns the policy of a trace whose calls the conditions select, "" if they do not
-// select one by its whole name.
+// chosenPolicy returns the policy in a condition such as policy=search. It returns "" if no
+// condition names one policy.
 func chosenPolicy(where []replay.LogWhere) string {
 	name := ""
 	for _, w := range where {
@@ -115,7 +115,7 @@ func chosenPolicy(where []replay.LogWhere) string {
 	return name
 }
 
-// check rejects options that do not fit together, and completes the others.
+// check rejects options that do not fit together, and sets the default of --window.
 func (o *suggestOptions) check() error {
 	o.LogOptions = o.log.LogOptions
 	if o.Windows == nil {
@@ -132,6 +132,9 @@ func (o *suggestOptions) check() error {
 	case len(o.Keys) == 0 && !o.log.inAll:
 		return usage("add --key DIMENSION=FIELD, such as --key ip=remote_addr or --key user=header:X-User",
 			"--key is missing; it names the field that a limit counts by; --key '' counts all requests together")
+	case len(o.Keys) > 0 && o.log.inAll:
+		return usage("leave out one of them",
+			"--key '' counts all requests together, and --key %s does not", o.Keys[0].Dimension)
 	case !o.Units.Bytes && o.Units.N == 0:
 		return usage("use 1 or more, or bytes",
 			"--units 0 charges nothing, so no limit denies anything")
@@ -145,7 +148,7 @@ func (o *suggestOptions) check() error {
 	return o.log.checkProxies()
 }
 
-// parseZone returns a time zone of the names that a policy file may have.
+// parseZone reads the name of a time zone, as in a policy file.
 func parseZone(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
 	if err == nil && name != "" && name != "Local" {
@@ -160,7 +163,7 @@ func parseZone(name string) (*time.Location, error) {
 	return nil, usage(next, "takes a known time zone, not %q", name)
 }
 
-// parseWindow reads a window in the words of a policy file.
+// parseWindow reads a window in the notation of a policy file, such as 5m or day.
 func parseWindow(text string) (time.Duration, error) {
 	l, _, err := policy.ParseLimit("1 per " + text)
 	var bad *policy.Error
@@ -174,7 +177,7 @@ func parseWindow(text string) (time.Duration, error) {
 	return l.Window, nil
 }
 
-// parseLimit reads a limit. Digits may be grouped as in a policy file.
+// parseLimit reads a limit. Digits may be grouped by _, as in a policy file.
 func parseLimit(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
 	if err != nil || n < 0 || n > weir.MaxUnits {
@@ -198,10 +201,10 @@ func parseShare(text string) (float64, error) {
 	return share / 100, nil
 }
 
-// writeHeadline writes the advice in one line, and what each rule found.
+// writeHeadline writes the suggestion in one line, and the finding of each rule.
 func writeHeadline(b *strings.Builder, r *suggest.Result) {
 	s := &r.Windows[r.Best].Suggested
-	fmt.Fprintf(b, "%s: %s\n", capital(s.Headline), certaintyText(s.Certainty))
+	fmt.Fprintf(b, "%s: %s\n", capitalize(s.Headline), certaintyText(s.Certainty))
 	for _, a := range r.Advice {
 		if a.Rule != suggest.Swarm {
 			fmt.Fprintf(b, "  %s: %s.\n", a.Rule, a.Text)
@@ -210,7 +213,7 @@ func writeHeadline(b *strings.Builder, r *suggest.Result) {
 	b.WriteString("\n")
 }
 
-// writeSuggestion writes a result for people.
+// writeSuggestion writes the result as text.
 func writeSuggestion(
 	b *strings.Builder, o *suggestOptions, r *suggest.Result, files []accesslog.File,
 ) {
@@ -235,7 +238,7 @@ func writeSuggestion(
 	writeNext(b, o, best, files)
 }
 
-// certaintyText returns the certainty of an advice in words.
+// certaintyText returns the certainty of a suggestion in words.
 func certaintyText(c suggest.Certainty) string {
 	switch c {
 	case suggest.Likely:
@@ -246,18 +249,19 @@ func certaintyText(c suggest.Certainty) string {
 	return string(c)
 }
 
-// sentencesOf returns the reason of the best suggestion, and what each rule found.
+// sentencesOf returns the reason of the best suggestion and the finding of each rule, as
+// sentences.
 func sentencesOf(r *suggest.Result, s *suggest.Suggestion) (all []string) {
-	all = append(all, capital(s.Why)+".")
+	all = append(all, capitalize(s.Why)+".")
 	for _, a := range r.Advice {
 		if a.Rule != suggest.Swarm { // its sentence is in the headline
-			all = append(all, capital(a.Text)+".")
+			all = append(all, fmt.Sprintf("%s: %s.", a.Rule, a.Text))
 		}
 	}
 	return all
 }
 
-// sampleNotes returns sentences about a recorded trace that lacks keys or calls.
+// sampleNotes returns notes about a recorded trace in which keys or calls are missing.
 func sampleNotes(r *suggest.Result) (notes []string) {
 	if n := r.Log.Sample; n > 1 {
 		const note = "a sample of 1/%d of keys, each with all of its calls: counts are those of the sample; " +
@@ -272,10 +276,11 @@ func sampleNotes(r *suggest.Result) (notes []string) {
 	return notes
 }
 
-// unitOf returns the counted thing in the plural.
+// unitOf returns the unit that limits count, in the plural.
 func unitOf(r *suggest.Result) string { return cmp.Or(r.Unit, "requests") }
 
-// shownCandidates is the number of rows of a window's table above and below the suggestion.
+// shownCandidates is the number of rows above and below the suggestion in the table of a
+// window.
 const shownCandidates = 3
 
 // writeWindow writes the table and the suggestion of one window.
@@ -297,14 +302,15 @@ func writeWindow(b *strings.Builder, r *suggest.Result, w *suggest.Window) {
 		})
 	}
 	writeTable(b, "lrrrrr", rows)
-	fmt.Fprintf(b, "\n%s\n  %s.\n", w.Suggested.Line, capital(w.Suggested.Why))
+	fmt.Fprintf(b, "\n%s\n  %s.\n", w.Suggested.Line, capitalize(w.Suggested.Why))
 }
 
-// capital returns a sentence with a capital letter.
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+// capitalize returns a sentence with a capital first letter.
+func capitalize(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// nearbyCandidates returns the suggested limit with candidates below and above it, each at least a
-// quarter apart. Limits of --limit are all returned.
+// nearbyCandidates returns the suggested limit with candidates below and above it, each at
+// least a quarter apart. If the suggestion is none of the candidates, as with --limit, it
+// returns all candidates.
 func nearbyCandidates(w *suggest.Window) (rows []suggest.Candidate) {
 	isSuggested := func(c suggest.Candidate) bool { return c.Limit == w.Suggested.Limit }
 	if !slices.ContainsFunc(w.Candidates, isSuggested) {
@@ -346,7 +352,7 @@ func writeTop(b *strings.Builder, r *suggest.Result, w *suggest.Window) {
 	writeKeys(b, "lrrrl", rows, s.KeysDenied)
 }
 
-// hasTrace reports whether a file is a trace. Lines of a trace name their policies and keys.
+// hasTrace reports whether a file is a recorded trace. Its lines name their policies and keys.
 func hasTrace(files []accesslog.File) bool {
 	return slices.ContainsFunc(files,
 		func(f accesslog.File) bool { return f.Format == accesslog.JSONL })
@@ -375,14 +381,14 @@ func writeNext(b *strings.Builder, o *suggestOptions, w *suggest.Window, files [
 // fileArgument returns the name of a file as an argument for a shell.
 func fileArgument(name string) string {
 	if len(name) > 1 && name[0] == '-' {
-		name = "./" + name // or it would be a flag
+		name = "./" + name // otherwise the shell command would take it for a flag
 	}
-	return quoted(name)
+	return quoteForShell(name)
 }
 
-// quoted returns an argument for a shell. One with characters that would act in a terminal
-// has their escapes.
-func quoted(arg string) string {
+// quoteForShell returns arg as an argument for a shell. Characters that control a terminal are
+// written as escapes.
+func quoteForShell(arg string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=:/._-,@%+"
 	acts := func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }
 	switch {
@@ -407,7 +413,7 @@ func suggestPage(o *reportOptions, r *suggest.Result, files []accesslog.File) *r
 	page.Zone = r.Zone.String()
 	var also []string
 	for _, note := range sampleNotes(r) {
-		also = append(also, capital(note)+".")
+		also = append(also, capitalize(note)+".")
 	}
 	for i := range r.Windows {
 		page.Views = append(page.Views, suggestView(r, &r.Windows[i], also))
@@ -415,14 +421,15 @@ func suggestPage(o *reportOptions, r *suggest.Result, files []accesslog.File) *r
 	return page
 }
 
-// suggestView returns the result of one window. also are sentences about the whole log.
+// suggestView returns the part of the report that shows one window. also has sentences about
+// the whole log.
 func suggestView(r *suggest.Result, w *suggest.Window, also []string) report.View {
 	s := &w.Suggested
 	v := report.View{
 		Name:       "Per " + answer.Span(w.Window),
-		Reason:     capital(s.Why) + ".",
+		Reason:     capitalize(s.Why) + ".",
 		Line:       s.Line,
-		Also:       strings.Join(also, " "),
+		Also:       also,
 		Per:        unitOf(r) + " per " + answer.Span(w.Window),
 		Limit:      s.Limit,
 		LimitWord:  "suggested",
@@ -436,8 +443,8 @@ func suggestView(r *suggest.Result, w *suggest.Window, also []string) report.Vie
 		Apart:      s.Basis == suggest.Gap,
 	}
 	if s.Headline != "" {
-		v.Reason = capital(s.Headline) + ": " + certaintyText(s.Certainty) + "."
-		v.Also = strings.Join(append(sentencesOf(r, s), also...), " ")
+		v.Reason = capitalize(s.Headline) + ": " + certaintyText(s.Certainty) + "."
+		v.Also = append(sentencesOf(r, s), also...)
 	}
 	for _, p := range w.Histogram {
 		v.Peaks = append(v.Peaks, report.Bin{From: p.Peak, To: p.Peak, Keys: p.Keys})
@@ -457,14 +464,14 @@ func suggestView(r *suggest.Result, w *suggest.Window, also []string) report.Vie
 		v.Rows = append(v.Rows, rowOf(&k))
 	}
 	for _, k := range w.Heaviest {
-		if k.Peak <= v.Limit { // the others are keys of Top
+		if k.Peak <= v.Limit { // keys with a higher peak are in Top
 			v.Rows = append(v.Rows, rowOf(&k))
 		}
 	}
 	return v
 }
 
-// rowOf returns the row of a key in the report.
+// rowOf returns a row of the report for a key.
 func rowOf(k *suggest.Key) report.Row {
 	return report.Row{
 		Key:         valuesText(k.Key),
@@ -475,7 +482,8 @@ func rowOf(k *suggest.Key) report.Row {
 	}
 }
 
-// checkDraft returns the error of a wrong name of --policy or file of --write, before the logs are read.
+// checkDraft rejects a wrong name of --policy or a wrong file of --write, before the logs are
+// read.
 func (o *suggestOptions) checkDraft() error {
 	f, err := policy.Parse("",
 		fmt.Appendf(nil, "version: 1\npolicies:\n  %s:\n    limit: 1 per day\n", o.name))
@@ -502,9 +510,16 @@ func (o *suggestOptions) checkDraft() error {
 	return nil
 }
 
-// draft is the policy file of --write: its values are the name of the policy, the reason, the
-// line, the limit, the key of the test, the window, the limit less 1, the line of keys:, and the
-// overrides of exempt keys.
+// draft is the format of the policy file of --write. Its arguments are
+//  1. the name of the policy,
+//  2. the reason of the suggestion,
+//  3. the line of the limit,
+//  4. the number of the limit,
+//  5. the key of the test,
+//  6. the window,
+//  7. the number of the limit less 1,
+//  8. the line of keys:, or "",
+//  9. the overrides of exempt keys, or "".
 const draft = `version: 1
 policies:
   %[1]s:
@@ -521,7 +536,8 @@ policies:
       - {at: %[6]s, expect: allowed, remaining: %[7]d}
 `
 
-// overridesOf returns the overrides of the keys that a suggestion exempts.
+// overridesOf returns overrides for the keys that a suggestion exempts, in the notation of a
+// policy file, or "".
 func overridesOf(s *suggest.Suggestion, length, unit string) string {
 	var b strings.Builder
 	for _, e := range s.Exempt {

@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
-// TestNextCommandsOfSuggest: the commands that suggest prints run as they stand. They write the
-// line that was shown, and decide the requests that were counted.
+// TestNextCommandsOfSuggest: the commands that suggest prints run without changes. They write
+// the line that was shown, and decide the requests that were counted.
 func TestNextCommandsOfSuggest(t *testing.T) {
 	const head, requests = "10.0.0.1 - - [05/Mar/2026:08:00:0%d +0000] \"GET /%s HTTP/1.1\" 200 1 \"-\" \"-\" \"%s\"\n", 40
 	log, object, trace := "", "", ""

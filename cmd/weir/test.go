@@ -25,11 +25,12 @@ type testResults struct {
 type testResult struct {
 	Name   string `json:"name"`
 	Policy string `json:"policy"`
-	Line   int    `json:"line"` // the line of the test or, if it failed, that of the step
+	Line   int    `json:"line"` // of the test, or of the step that failed
 	OK     bool   `json:"ok"`
 	Got    string `json:"got,omitempty"` // the result and the expectation of a failed test
 }
 
+// testFile runs the tests of a policy file and prints the results.
 func testFile(cmd *cobra.Command, args []string) error {
 	path := args[0]
 	file, err := policy.Load(path)
@@ -61,7 +62,7 @@ func testFile(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// write writes the results for people.
+// write writes the results as text.
 func (r *testResults) write(b *strings.Builder) {
 	for _, t := range r.Tests {
 		if t.OK {

@@ -53,6 +53,7 @@ func topCommand() *cobra.Command {
 	return withJSON(cmd, "print the answers of weir, one JSON object for each request")
 }
 
+// run prints the list again and again until SIGTERM or SIGINT, or once with --once.
 func (o *topOptions) run(cmd *cobra.Command, _ []string) error {
 	client, err := o.server.newClient(requestTimeout)
 	if err != nil {
@@ -62,19 +63,19 @@ func (o *topOptions) run(cmd *cobra.Command, _ []string) error {
 	defer stop()
 	var last *topAnswer
 	for {
-		now, err := client.list(ctx, o)
+		now, err := client.requestTop(ctx, o)
 		var away *failure
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
-			if err := now.print(cmd.OutOrStdout(), last, asJSON(cmd)); err != nil || o.once {
+			if err := now.print(cmd.OutOrStdout(), last, wantsJSON(cmd)); err != nil || o.once {
 				return err
 			}
 			last = now
 		case last == nil || !errors.As(err, &away) || away.code != exitStore:
 			return err
-		default: // it may be restarted
+		default: // weir may be restarting
 			fmt.Fprintf(cmd.ErrOrStderr(), "weir top: %v; trying again every %v\n", err, o.interval)
 		}
 		select {
@@ -85,11 +86,11 @@ func (o *topOptions) run(cmd *cobra.Command, _ []string) error {
 	}
 }
 
-// adminElsewhere is the next step if an address does not serve the calls of operators.
+// adminElsewhere is the next step if an address does not serve the calls for operators.
 const adminElsewhere = "is --url the address of weir's admin listener, and does the policy exist?"
 
-// list requests GET /v1/top.
-func (c *apiClient) list(ctx context.Context, o *topOptions) (*topAnswer, error) {
+// requestTop sends GET /v1/top and reads the answer.
+func (c *apiClient) requestTop(ctx context.Context, o *topOptions) (*topAnswer, error) {
 	query := url.Values{"n": {strconv.Itoa(o.n)}}
 	if o.policy != "" {
 		query.Set("policy", o.policy)
@@ -103,17 +104,17 @@ func (c *apiClient) list(ctx context.Context, o *topOptions) (*topAnswer, error)
 	return parseTop(a.body, c.address, when)
 }
 
-// topAnswer is one answer of GET /v1/top.
+// topAnswer is an answer of GET /v1/top.
 type topAnswer struct {
 	httpapi.TopList
 	At    time.Time `json:"at"`
-	Since time.Time `json:"since"` // zero without a denial
+	Since time.Time `json:"since"` // zero if no key was denied
 	body  []byte
 	from  string    // the address of weir
 	when  time.Time // the instant of the request, by the clock of this process
 }
 
-// parseTop reads an answer.
+// parseTop reads an answer. from and when are the address and the instant of the request.
 func parseTop(body []byte, from string, when time.Time) (*topAnswer, error) {
 	a := &topAnswer{body: body, from: from, when: when}
 	if err := json.Unmarshal(body, a); err != nil || a.Policies == nil {
@@ -123,7 +124,7 @@ func parseTop(body []byte, from string, when time.Time) (*topAnswer, error) {
 	return a, nil
 }
 
-// print prints an answer, below that before. last is the answer before, or nil.
+// print prints an answer below the previous one. last is the previous answer, or nil.
 func (a *topAnswer) print(out io.Writer, last *topAnswer, asJSON bool) error {
 	page := a.body
 	if !asJSON {
@@ -136,10 +137,10 @@ func (a *topAnswer) print(out io.Writer, last *topAnswer, asJSON bool) error {
 	return err
 }
 
-// maxPolicies is the number of policies on a page of weir top, the busiest.
+// maxPolicies is the largest number of policies that one page of weir top lists.
 const maxPolicies = 8
 
-// page returns an answer for people. last is the answer before, for rates, or nil.
+// page returns an answer as text. Rates need last, the previous answer; without one it is nil.
 func (a *topAnswer) page(last *topAnswer) string {
 	var b strings.Builder
 	b.WriteString(a.title() + "\n\n")
@@ -153,9 +154,17 @@ func (a *topAnswer) page(last *topAnswer) string {
 		b.WriteString("\n")
 		writeTable(&b, "rrll", a.keyRows())
 	}
+	if len(a.Used) > 0 {
+		b.WriteString("\n")
+		writeTable(&b, "rrll", a.usedRows())
+	}
+	if a.Sample > 0 {
+		fmt.Fprintf(&b, "uses of a busy policy are estimates, by one call in %d at least\n", a.Sample)
+	}
 	return b.String()
 }
 
+// title returns the first line of a page.
 func (a *topAnswer) title() string {
 	title := "weir at " + answer.Shown(a.from) + ", " + a.At.Local().Format(time.TimeOnly)
 	if !a.Since.IsZero() {
@@ -167,7 +176,7 @@ func (a *topAnswer) title() string {
 	return title
 }
 
-// policyRows returns rows of the busiest policies, by denials.
+// policyRows returns a heading and the policies with the most denials.
 func (a *topAnswer) policyRows(last *topAnswer) [][]string {
 	rows := [][]string{{"POLICY", "ALLOWED", "/S", "DENIED", "/S", "WOULD DENY", "ERRORS"}}
 	before := map[string]httpapi.PolicyCalls{}
@@ -193,7 +202,8 @@ func (a *topAnswer) policyRows(last *topAnswer) [][]string {
 	return rows
 }
 
-// perSecond returns the rate of a counter between two answers.
+// perSecond returns the rate of a counter between two answers, or - if it is unknown. d is the
+// time between them.
 func perSecond(now, last int64, d time.Duration) string {
 	if d <= 0 || now < last {
 		return "-"
@@ -201,23 +211,39 @@ func perSecond(now, last int64, d time.Duration) string {
 	return fmt.Sprintf("%.1f", float64(now-last)/d.Seconds())
 }
 
-// keyRows returns rows of the keys denied most.
+// keyRows returns a heading and the keys that are denied most.
 func (a *topAnswer) keyRows() [][]string {
 	rows := [][]string{{"DENIALS", "±", "POLICY", "KEY"}}
 	for _, e := range a.Top {
-		var key []string
-		for _, name := range slices.Sorted(maps.Keys(e.Key)) {
-			key = append(key, answer.Shown(name)+"="+answer.Shown(e.Key[name]))
-		}
-		if e.Clipped {
-			key = append(key, "…")
-		}
 		policy := answer.Shown(e.Policy)
 		if e.Rule != "" {
 			policy += ": " + answer.Shown(e.Rule)
 		}
-		callers := cmp.Or(strings.Join(key, " "), "(all callers)")
-		rows = append(rows, []string{number(e.Denials), number(e.Error), policy, callers})
+		key := topKeyText(e.Key, e.Clipped)
+		rows = append(rows, []string{number(e.Denials), number(e.Error), policy, key})
 	}
 	return rows
+}
+
+// usedRows returns a heading and the keys that are used most.
+func (a *topAnswer) usedRows() [][]string {
+	rows := [][]string{{"USES", "±", "POLICY", "KEY"}}
+	for _, e := range a.Used {
+		policy, key := answer.Shown(e.Policy), topKeyText(e.Key, e.Clipped)
+		rows = append(rows, []string{number(e.Uses), number(e.Error), policy, key})
+	}
+	return rows
+}
+
+// topKeyText returns a key as name=value pairs, sorted by name. A clipped key ends with …
+// because weir has shortened it.
+func topKeyText(key map[string]string, isClipped bool) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(key)) {
+		all = append(all, answer.Shown(name)+"="+answer.Shown(key[name]))
+	}
+	if isClipped {
+		all = append(all, "…")
+	}
+	return cmp.Or(strings.Join(all, " "), "(all callers)")
 }

@@ -32,20 +32,20 @@ const (
 	limitMethod   = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 	strangerToken = "the-token-of-honest-callers"
 
-	// maxResident bounds the resident memory of a server under attack. memoryLimit makes
-	// the collector run often enough, however late it is scheduled.
+	// maxResident bounds the resident memory of a server under attack. memoryLimit makes the
+	// garbage collector run often enough, also if it is scheduled late.
 	maxResident = 100 << 20
 	memoryLimit = "GOMEMLIMIT=64MiB"
 
-	// maxResidentOpen bounds it under calls that never end where no token is required: there
-	// each connection may take four times as much (docs/service.md). So does make attack.
+	// maxResidentOpen bounds the memory under calls that never end, on a server without a token.
+	// There each connection may take four times as much (docs/service.md).
 	maxResidentOpen = 200 << 20
 
 	// maxStrangers is the number of connections without a complete authorized call.
 	maxStrangers = 256
 )
 
-// mostResident returns the most resident memory that the process has had, in bytes.
+// mostResident returns the peak of the resident memory of the process, in bytes.
 func (p *process) mostResident(t *testing.T) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
@@ -66,7 +66,7 @@ type raw struct {
 	frames *http2.Framer
 	text   bytes.Buffer
 	fields *hpack.Encoder
-	stream uint32        // the newest
+	stream uint32        // id of the newest stream
 	gone   chan struct{} // closed when the server has closed the connection
 }
 
@@ -88,7 +88,7 @@ func dialRaw(t *testing.T, address string) *raw {
 	return r
 }
 
-// header encodes the header list of a call.
+// header encodes the header list of a call. more are further names and values.
 func (r *raw) header(method string, more ...string) []byte {
 	r.text.Reset()
 	fields := append([]string{":method", "POST", ":scheme", "http", ":path", method, ":authority", "x",
@@ -99,15 +99,15 @@ func (r *raw) header(method string, more ...string) []byte {
 	return r.text.Bytes()
 }
 
-// call begins a call.
+// call starts a call on a new stream.
 func (r *raw) call(method string, more ...string) error {
 	block := r.header(method, more...)
 	r.stream += 2
 	return r.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: r.stream, BlockFragment: block, EndHeaders: true})
 }
 
-// message sends the first bytes of a message of the newest call. It ends the stream if
-// they are the whole message.
+// message sends the first bytes of a message of the newest call. If they are the whole message,
+// it ends the stream.
 func (r *raw) message(size int, first []byte) error {
 	data := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(size)), first...)
 	for len(data) > 16<<10 {
@@ -119,11 +119,11 @@ func (r *raw) message(size int, first []byte) error {
 	return r.frames.WriteData(r.stream, len(first) == size, data)
 }
 
-// bomb sends a header block of half a megabyte that unpacks to 16 MiB: references to one
-// entry of the dynamic table.
+// bomb sends a header block of half a megabyte that unpacks to 16 MiB. It refers to one entry
+// of the dynamic table again and again.
 func (r *raw) bomb() error {
 	block := append([]byte{}, r.header(limitMethod)...)
-	block = append(block, 0x40, 1, 'a', 0) // a: "", to be indexed
+	block = append(block, 0x40, 1, 'a', 0) // the field a: "", added to the dynamic table
 	block = append(block, bytes.Repeat([]byte{0x80 | 62}, 500_000)...)
 	r.stream += 2
 	err := r.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: r.stream, BlockFragment: block[:16<<10]})
@@ -135,8 +135,8 @@ func (r *raw) bomb() error {
 	return err
 }
 
-// duringAttacks runs attacks at once. Meanwhile an honest caller must get every answer, and
-// the resident memory must stay below a bound in bytes.
+// duringAttacks runs attacks concurrently. Meanwhile an honest caller must get every answer,
+// and the resident memory must stay below a bound in bytes.
 func (f *fronts) duringAttacks(t *testing.T, bound int64, attacks ...func(t *testing.T, address string)) {
 	t.Helper()
 	var running sync.WaitGroup
@@ -172,11 +172,11 @@ func (f *fronts) duringAttacks(t *testing.T, bound int64, attacks ...func(t *tes
 	}
 }
 
-const watchers = 10 // connections of watches
+const watchers = 10 // connections of openWatches
 
-// watches opens 1,000 health watches on its connections: of existing services, and of unknown
-// ones with long names.
-func watches(t *testing.T, address string) {
+// openWatches opens 1,000 health watches. Half of them are for existing services, the others
+// for unknown services with long names.
+func openWatches(t *testing.T, address string) {
 	for i := range watchers {
 		r := dialRaw(t, address)
 		for j := range 1000 / watchers {
@@ -186,14 +186,14 @@ func watches(t *testing.T, address string) {
 			}
 			text := append(binary.AppendUvarint([]byte{1<<3 | 2}, uint64(len(name))), name...)
 			if r.call(watchMethod) != nil || r.message(len(text), text) != nil {
-				break // closed
+				break // the server has closed the connection
 			}
 		}
 	}
 }
 
-// bombs floods 16 connections with header blocks.
-func bombs(t *testing.T, address string) {
+// sendHeaderBombs floods 16 connections with header blocks that unpack to many megabytes.
+func sendHeaderBombs(t *testing.T, address string) {
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
@@ -211,9 +211,9 @@ func bombs(t *testing.T, address string) {
 	all.Wait()
 }
 
-// halves half-sends 10,000 messages on ten connections. Those that the server closes are
-// opened again.
-func halves(size int) func(t *testing.T, address string) {
+// sendHalfMessages sends 10,000 incomplete messages on ten connections. It reopens connections
+// that the server closes.
+func sendHalfMessages(size int) func(t *testing.T, address string) {
 	return func(t *testing.T, address string) {
 		var all sync.WaitGroup
 		half := make([]byte, size)
@@ -231,9 +231,9 @@ func halves(size int) func(t *testing.T, address string) {
 	}
 }
 
-// partials opens connections with a HEADERS frame that is never complete. The oldest are
-// closed for newer ones: at most maxStrangers stay.
-func partials(t *testing.T, address string) {
+// sendPartialHeaders opens connections with an incomplete HEADERS frame. The server must close
+// the oldest for newer ones, so that at most maxStrangers stay.
+func sendPartialHeaders(t *testing.T, address string) {
 	const n = 2 * maxStrangers
 	var all []*raw
 	for range n {
@@ -252,9 +252,9 @@ func partials(t *testing.T, address string) {
 	}
 }
 
-// deadlines makes calls with long deadlines on 200 connections, which stay open: gRPC has a
-// timer for each.
-func deadlines(t *testing.T, address string) {
+// sendLongDeadlines makes calls with long deadlines on 200 connections, which stay open. gRPC
+// has a timer for each call.
+func sendLongDeadlines(t *testing.T, address string) {
 	for range 200 {
 		r := dialRaw(t, address)
 		for range 20 {
@@ -265,8 +265,8 @@ func deadlines(t *testing.T, address string) {
 	}
 }
 
-// openAttacked starts weir serve with a bound on its memory, and without the race detector,
-// whose memory would count. token is that of honest callers, "" if none is required.
+// openAttacked starts weir serve with a bound on its memory. It runs without the race detector,
+// whose memory would count. token is the token of honest callers, or "" if none is required.
 func openAttacked(t *testing.T, token string, args ...string) *fronts {
 	t.Helper()
 	needs.Have(t, "resident memory in /proc", runtime.GOOS == "linux", "run the test on Linux")
@@ -277,8 +277,8 @@ func openAttacked(t *testing.T, token string, args ...string) *fronts {
 	return openFrontsWith(t, weir, args...)
 }
 
-// pieces sends messages byte by byte, and ends none.
-func pieces(t *testing.T, address string) {
+// sendSingleBytes sends messages byte by byte and completes none.
+func sendSingleBytes(t *testing.T, address string) {
 	for range 5 {
 		r := dialRaw(t, address)
 		for range 200 {
@@ -292,8 +292,9 @@ func pieces(t *testing.T, address string) {
 	}
 }
 
-// Strangers end no honest call and hold little memory. Their connections are closed, the oldest
-// first, and each end is counted and logged. Calls without a token are counted.
+// TestStrangersEndNoHonestCall: unauthenticated connections end no honest call and take little
+// memory. The server closes the oldest of them first, and counts and logs each end. It counts
+// calls without a token.
 func TestStrangersEndNoHonestCall(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"", strangerToken} {
@@ -302,20 +303,21 @@ func TestStrangersEndNoHonestCall(t *testing.T) {
 		if token == "" {
 			endless = maxResidentOpen
 		}
-		t.Run("token "+token, func(t *testing.T) { // the strangers' connections end with it
-			f.duringAttacks(t, maxResident, partials)
-			f.duringAttacks(t, maxResident, halves(60<<10), halves(0), bombs)
+		// At the end of the subtest the unauthenticated connections are closed.
+		t.Run("token "+token, func(t *testing.T) {
+			f.duringAttacks(t, maxResident, sendPartialHeaders)
+			f.duringAttacks(t, maxResident, sendHalfMessages(60<<10), sendHalfMessages(0), sendHeaderBombs)
 			if n := metric(t, f.Admin, `weir_connections{listener="grpc"}`); n > maxStrangers+1 {
 				t.Errorf("%d connections are open; want %d at most", n, maxStrangers+1)
 			}
-			f.duringAttacks(t, endless, deadlines, watches, pieces)
+			f.duringAttacks(t, endless, sendLongDeadlines, openWatches, sendSingleBytes)
 			if n := metric(t, f.Admin, `weir_closed_connections_total{listener="grpc"}`); n < maxStrangers {
 				t.Errorf("%d closings are counted; want %d at least", n, maxStrangers)
 			}
 			f.awaitOutput(t, "a newer connection needed the slot")
 			admitted := 1 // the honest caller
 			if token == "" {
-				admitted += watchers // a watch is a complete call
+				admitted += watchers // a health watch is a complete call
 			}
 			if n := metric(t, f.Admin, `weir_connections{listener="grpc"}`); n > int64(maxStrangers+admitted) {
 				t.Errorf("%d connections are open; want %d at most", n, maxStrangers+admitted)
@@ -337,8 +339,8 @@ func TestStrangersEndNoHonestCall(t *testing.T) {
 	}
 }
 
-// A client may begin many calls before it sends the first message: no connection is
-// closed for a burst.
+// A client may start many calls before it sends the first message. No connection is closed for
+// such a burst.
 func TestBurstOfFirstCallsIsAnswered(t *testing.T) {
 	t.Parallel()
 	f := openAttacked(t, strangerToken)

@@ -22,7 +22,7 @@ import (
 
 // validateOptions are the flags of weir validate.
 type validateOptions struct {
-	against        string // a policy file
+	against        string // an older file to compare with
 	cluster, envoy bool
 	envoyOptions   envoyconf.Options
 }
@@ -54,7 +54,7 @@ func validateCommand() *cobra.Command {
 // jsonOfFiles is the help of --json of the verbs that check files.
 const jsonOfFiles = "print the result as one JSON object for each file"
 
-// checkFiles checks files and prints the results. Its error joins those of the bad files.
+// checkFiles checks files and prints the results. The error joins those of the bad files.
 func checkFiles(
 	cmd *cobra.Command, paths []string, check func(path string) (validResult, error),
 ) error {
@@ -66,7 +66,7 @@ func checkFiles(
 		switch {
 		case invalid == nil:
 			err = printResult(cmd, out, result, result.write)
-		case asJSON(cmd):
+		case wantsJSON(cmd):
 			err = printInvalid(out, path, invalid)
 		}
 		if err != nil {
@@ -77,10 +77,11 @@ func checkFiles(
 	return errors.Join(bad...)
 }
 
-// validResult is the result for a good file: an object for --json, or text for people.
+// validResult is the result for a good file. It is encoded for --json, and write writes it as
+// text.
 type validResult interface{ write(b *strings.Builder) }
 
-// check checks a policy file, or a configuration of Envoy's service.
+// check checks a policy file, or a configuration of Envoy's rate limit service.
 func (o *validateOptions) check(path string) (validResult, error) {
 	if o.envoy {
 		return o.checkEnvoy(path)
@@ -109,7 +110,7 @@ type validFile struct {
 	Policies    int               `json:"policies"`
 	Limits      int               `json:"limits"`
 	Names       []validPolicy     `json:"names"`
-	Tests       int               `json:"tests"`             // that weir test runs
+	Tests       int               `json:"tests"`             // number of tests that weir test runs
 	Expired     []expiredOverride `json:"expired,omitempty"` // overrides that no longer apply
 	Notes       []string          `json:"notes,omitempty"`   // sentences about probable mistakes
 	Fixed       []kindLimit       `json:"fixed,omitempty"`   // limits with fixed windows
@@ -117,7 +118,7 @@ type validFile struct {
 	Concurrency []kindLimit       `json:"concurrency,omitempty"`
 	Changes     *[]string         `json:"changes,omitempty"` // phrases; only with --against
 
-	rows    [][]string // for people: an indent, policy, limit, sentence, worst case
+	rows    [][]string // for text: an indent, policy, limit, sentence, worst case
 	cluster bool       // print the slots of a Redis Cluster
 	against string     // the older file of Changes
 }
@@ -126,7 +127,7 @@ type validPolicy struct {
 	Policy  string   `json:"policy"`
 	Line    int      `json:"line"`
 	Limits  []string `json:"limits"`
-	Pinned  bool     `json:"pinned"`  // to one slot of a Redis Cluster
+	Pinned  bool     `json:"pinned"`  // a Redis Cluster keeps all histories in one slot
 	Cluster string   `json:"cluster"` // a sentence about its slots
 }
 
@@ -155,9 +156,10 @@ type place struct {
 	Next    string `json:"next"`
 }
 
-// printInvalid prints the errors of a file, and nothing if err has no places.
+// printInvalid prints the errors of a file as JSON. It prints nothing if err has no places in a
+// file.
 func printInvalid(out io.Writer, path string, err error) error {
-	all := places(err)
+	all := errorPlaces(err)
 	if first, ok := errors.AsType[*policy.Error](err); ok {
 		path = first.File
 	}
@@ -167,22 +169,22 @@ func printInvalid(out io.Writer, path string, err error) error {
 	return printJSON(out, invalidFile{File: path, place: all[0], More: all[1:]})
 }
 
-// places returns the places of the policy errors in a tree of errors.
-func places(err error) (all []place) {
+// errorPlaces returns the places of the policy errors in err and in the errors that it wraps.
+func errorPlaces(err error) (all []place) {
 	switch e := err.(type) {
 	case *policy.Error:
 		return []place{{Line: e.Line, Column: e.Column, Problem: e.Problem, Next: e.Next}}
 	case interface{ Unwrap() []error }:
 		for _, each := range e.Unwrap() {
-			all = append(all, places(each)...)
+			all = append(all, errorPlaces(each)...)
 		}
 	case interface{ Unwrap() error }:
-		return places(e.Unwrap())
+		return errorPlaces(e.Unwrap())
 	}
 	return all
 }
 
-// describe returns the result for a good policy file at an instant.
+// describe returns the result for a good policy file. now decides which overrides have expired.
 func describe(path string, file *policy.File, now time.Time) *validFile {
 	v := &validFile{
 		File:     path,
@@ -231,13 +233,13 @@ func describe(path string, file *policy.File, now time.Time) *validFile {
 	return v
 }
 
-// write writes the result for people.
+// write writes the result as text.
 func (v *validFile) write(b *strings.Builder) {
 	fmt.Fprintf(b, "%s: ok, %s, %s\n", v.File, counted(v.Policies, "policy", "policies"),
 		counted(v.Limits, "limit", "limits"))
 	writeTable(b, "lllll", v.rows)
 	for i := range v.Fixed {
-		b.WriteString(v.Fixed[i].beginnings())
+		b.WriteString(v.Fixed[i].nextWindowsText())
 	}
 	note := func(format string, args ...any) { fmt.Fprintf(b, "  note: "+format+"\n", args...) }
 	for _, p := range v.Names {
@@ -262,7 +264,8 @@ func (v *validFile) write(b *strings.Builder) {
 	}
 }
 
-// writeReload writes what a reload in place of an older file would change; nil = not compared.
+// writeReload writes the changes that a reload in place of an older file makes. Changes that
+// are nil were not compared.
 func writeReload(b *strings.Builder, older string, changes *[]string) {
 	switch {
 	case changes == nil:
@@ -320,7 +323,7 @@ func (o *validateOptions) checkEnvoy(path string) (validResult, error) {
 	return v, nil
 }
 
-// write writes the result for people.
+// write writes the result as text.
 func (v *validEnvoy) write(b *strings.Builder) {
 	fmt.Fprintf(b, "%s: ok, %s, %s, %s\n", v.File,
 		counted(v.Files, "file", "files"), counted(len(v.Domains), "domain", "domains"),
@@ -331,8 +334,8 @@ func (v *validEnvoy) write(b *strings.Builder) {
 	writeReload(b, v.against, v.Changes)
 }
 
-// kindLimit is a limit that is not rolling, with its worst case. The members that its kind
-// does not have are missing.
+// kindLimit is a limit of a kind other than rolling, with its worst case. Members that do not
+// apply to its kind are missing.
 type kindLimit struct {
 	Policy   string `json:"policy"`
 	Limit    string `json:"limit"`
@@ -340,12 +343,12 @@ type kindLimit struct {
 	Max      int64  `json:"max"`
 	Burst    int64  `json:"burst,omitempty"`
 
-	// Worst is the most units in the length of a window, also across the edge of two fixed windows.
-	// It is present also if it is 0.
+	// Worst is the largest number of units in any span as long as the window, also across the
+	// edge of two fixed windows. It is a pointer so that 0 is printed as well.
 	Worst    *int64        `json:"worst,omitempty"`
 	WindowMS int64         `json:"window_ms,omitempty"`   // rounded up
-	MaxHold  int64         `json:"max_hold_ms,omitempty"` // the longest time of a hold, rounded up
-	Next     []windowStart `json:"next,omitempty"`        // the next two windows by a clock
+	MaxHold  int64         `json:"max_hold_ms,omitempty"` // longest time of a hold, rounded up
+	Next     []windowStart `json:"next,omitempty"`        // the next two calendar windows
 }
 
 // windowStart is the first instant of a window.
@@ -354,8 +357,8 @@ type windowStart struct {
 	UTC   string `json:"utc"`
 }
 
-// addKind adds limit i to the list of its kind. Rolling limits and those without a bound
-// have none. c is the compiled limit.
+// addKind adds limit i to the list of its kind. Rolling limits and limits without a bound are
+// in no list. c is the compiled limit.
 func (v *validFile) addKind(p *policy.Definition, i int, c *engine.Limit, next []windowStart) {
 	l := &p.Limits[i]
 	kind := kindLimit{Policy: p.Name, Limit: l.Name, Sentence: p.Sentence(i), Max: l.Max}
@@ -378,8 +381,8 @@ func (v *validFile) addKind(p *policy.Definition, i int, c *engine.Limit, next [
 	}
 }
 
-// nextWindows returns the beginnings of the two windows after the current one, of a limit
-// with windows by the clock of a zone.
+// nextWindows returns the starts of the two windows after the current one, or nil for a limit
+// without calendar windows.
 func nextWindows(l *engine.Limit, now time.Time) []windowStart {
 	if l.Period == nil {
 		return nil
@@ -396,9 +399,9 @@ func nextWindows(l *engine.Limit, now time.Time) []windowStart {
 	return starts
 }
 
-// beginnings returns a line with the next windows of the limit, "" if they are not those
-// of a clock.
-func (l *kindLimit) beginnings() string {
+// nextWindowsText returns a line with the starts of the next windows, or "" for a limit without
+// calendar windows.
+func (l *kindLimit) nextWindowsText() string {
 	var next []string
 	for _, start := range l.Next {
 		text := start.Local
@@ -414,8 +417,8 @@ func (l *kindLimit) beginnings() string {
 		strings.Join(next, " and "))
 }
 
-// worstCase returns the bound of limit i in words: the most units in the length of its
-// window, or at once. c is the compiled limit.
+// worstCase returns the bound of limit i in words: the most units in a span as long as its
+// window, or at the same time. c is the compiled limit.
 func worstCase(p *policy.Definition, i int, c *engine.Limit) string {
 	if c.Max == weir.MaxUnits {
 		return "no bound"
@@ -430,8 +433,8 @@ func worstCase(p *policy.Definition, i int, c *engine.Limit) string {
 	return text
 }
 
-// maxOf returns the largest value of limit i, with the policy's plans and overrides. c is the
-// compiled limit.
+// maxOf returns the largest result of value for limit i with the numbers of the policy, its
+// plans and its overrides. c is the compiled limit.
 func maxOf(p *policy.Definition, i int, c *engine.Limit, value func(*engine.Limit) int64) int64 {
 	most, changed := value(c), *c
 	raise := func(changes []policy.Change) {
@@ -452,7 +455,7 @@ func maxOf(p *policy.Definition, i int, c *engine.Limit, value func(*engine.Limi
 	return most
 }
 
-// mistakes returns notes about valid keys and limits that are probably mistakes.
+// mistakes returns notes about keys and limits that are valid but probably wrong.
 func mistakes(p *policy.Definition, compiled *engine.Compiled) (notes []string) {
 	notes = definition.FormNotes(p)
 	for _, limit := range definition.Closed(p) {

@@ -13,7 +13,8 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// TestNextWindows: the next windows begin by the zone's clock, also across its changes.
+// TestNextWindows: the next windows begin by the clock of the zone, also when the zone changes
+// its offset.
 func TestNextWindows(t *testing.T) {
 	cases := []struct{ line, now, want string }{
 		{"1 per day, fixed in Europe/Berlin", "2027-03-27T12:00:00Z", "2027-03-28T00:00:00+01:00 (2027-03-27T23:00:00Z) and 2027-03-29T00:00:00+02:00 (2027-03-28T22:00:00Z)"},
@@ -37,7 +38,7 @@ func TestNextWindows(t *testing.T) {
 		if c.want != "" {
 			want = "  a, limit limit: the next windows begin at " + c.want + "\n"
 		}
-		if got := v.Fixed[0].beginnings(); got != want {
+		if got := v.Fixed[0].nextWindowsText(); got != want {
 			t.Errorf("%s at %s: got %q, want %q", c.line, c.now, got, want)
 		}
 	}
@@ -49,8 +50,8 @@ const hideZones = `for dir in /usr/share/zoneinfo /usr/share/lib/zoneinfo /usr/l
 done
 exec "$0" "$@"`
 
-// TestProgramCarriesZones: the program finds time zones where neither the system nor the
-// Go distribution has data of them.
+// TestProgramCarriesZones: the program has its own data of time zones, for systems without
+// them.
 func TestProgramCarriesZones(t *testing.T) {
 	deps, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil || !slices.Contains(strings.Fields(string(deps)), "time/tzdata") {
@@ -59,7 +60,7 @@ func TestProgramCarriesZones(t *testing.T) {
 	needs.Namespaces(t)
 	hide := []string{"--map-root-user", "--mount", "sh", "-c", hideZones}
 	file := writePolicies(t, "version: 1\npolicies:\n  a: {limit: \"1 per day, fixed in Europe/Berlin\"}\n")
-	weir := program.Path(t) // without the path of the Go distribution
+	weir := program.Path(t) // built without the path of the Go distribution
 	validate := exec.Command("unshare", append(hide, weir, "validate", file)...)
 	validate.Env = []string{"PATH=" + os.Getenv("PATH")} // without ZONEINFO
 	out, err := validate.CombinedOutput()

@@ -21,10 +21,10 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
 )
 
-// The types of this file are kinds of values of flags and of settings. Each is a [pflag.Value]
-// that points to the variable of an option, whose default is set before. String returns a text
-// that Set reads. The error of Set is a *failure, whose message goes on from the name of the
-// flag, and a wrong text changes nothing.
+// The types of this file are kinds of values of flags and of settings. Each is a [pflag.Value] that
+// points to the variable of an option, which already has its default. String returns a text that
+// Set accepts. If Set rejects a text, it changes nothing and returns a *failure. Its message
+// continues a sentence that begins with the name of the flag.
 
 // A textValue is a text that check accepts.
 type textValue struct {
@@ -45,13 +45,14 @@ func (v *textValue) Set(text string) error {
 	return nil
 }
 
-// A wordValue is one of some values, which are written as words in lower case.
+// A wordValue is one of several values, each written as a word in lower case.
 type wordValue[T any] struct {
 	to   *T
 	all  []T
-	next string // the next step after an unknown word, unless one is near
+	next string // the next step after an unknown word, unless a similar one is permitted
 }
 
+// wordOf returns the word for a value.
 func wordOf(v any) string { return strings.ToLower(fmt.Sprint(v)) }
 
 func (v *wordValue[T]) Type() string   { return "word" }
@@ -91,7 +92,7 @@ func (v *intValue) String() string { return strconv.Itoa(*v.to) }
 func (v *intValue) Set(text string) error {
 	number, err := strconv.ParseInt(text, 0, 0) // reads 10_000, as YAML and pflag do
 	if err != nil {
-		return usage(v.next, "takes a whole number of at most %d, not %q", math.MaxInt, text)
+		return usage(v.next, "takes a whole number of at most %d, not %q", v.most, text)
 	}
 	if digits := strings.TrimLeft(text, "+-"); len(digits) > 1 && digits[0] == '0' {
 		return usage("write a decimal number without a 0 in front",
@@ -142,12 +143,12 @@ func (v *boolValue) Set(text string) error {
 	return nil
 }
 
-// wrongBool returns the error of a text that is neither true nor false.
+// wrongBool returns the failure for a text that is neither true nor false.
 func wrongBool(text string) error {
 	return usage("leave it out for false", "takes true or false, not %q", text)
 }
 
-// A durationValue is a duration of least or more. A least of 1ns is written as "above 0".
+// A durationValue is a duration of at least least. A least of 1ns is written as "above 0".
 type durationValue struct {
 	to    *time.Duration
 	least time.Duration
@@ -185,7 +186,7 @@ func (v *durationValue) bound() string {
 	return v.least.String() + " or more"
 }
 
-// wrongDuration returns the error of a text that is no duration.
+// wrongDuration returns the failure for a text that is not a duration.
 func wrongDuration(text string) error {
 	next := "write a number and a unit: ms, s, m or h"
 	if n, err := strconv.Atoi(text); err == nil && n > 0 {
@@ -194,7 +195,7 @@ func wrongDuration(text string) error {
 	return usage(next, "takes a duration such as 10s, not %q", text)
 }
 
-// A namesValue is a list of names of hosts, in the notation of YAML. Each Set adds one.
+// A namesValue is a list of host names, in the notation of YAML. Each call of Set adds one.
 type namesValue []string
 
 func (v *namesValue) Type() string   { return "names" }
@@ -225,11 +226,11 @@ func (v *modeValue) Set(text string) error {
 	return nil
 }
 
-// minSize is the least size: fewer bytes would reject nearly every key.
+// minSize is the smallest permitted size. With fewer bytes nearly every key would be rejected.
 const minSize = 1 << 20
 
 // A sizeValue is a number of bytes, minSize or more, written as digits with or without KiB, MiB
-// or GiB. 0 stands for no size.
+// or GiB. 0 means that no size is set.
 type sizeValue int64
 
 func (v *sizeValue) Type() string   { return "size" }
@@ -259,7 +260,8 @@ func sizeText(n int64) string {
 	return ""
 }
 
-// parseSize returns the bytes of a size, and reports whether the text is one.
+// parseSize returns the number of bytes that a text such as 512MiB means, and whether the text
+// is valid.
 func parseSize(text string) (bytes int64, ok bool) {
 	for _, u := range sizeUnits {
 		if digits, found := strings.CutSuffix(text, u.name); found {
@@ -282,7 +284,7 @@ func didYouMeanSize(text string) string {
 		unit = "GiB"
 		bytes = 1 << 30
 	}
-	// A number above 32,767 is probably one of bytes.
+	// A number above 32,767 is probably a number of bytes.
 	if n, err := strconv.ParseInt(digits, 10, 16); err == nil && n > 0 {
 		return fmt.Sprintf("did you mean %d%s?", n, unit)
 	}
@@ -318,8 +320,8 @@ func shareText(n int64) string {
 	return "1/" + strconv.FormatInt(n, 10)
 }
 
-// A parsedValue is a flag with a notation of its own. Unlike the values above it may be given
-// several times, and it keeps all texts, so that a suggested command can repeat them.
+// A parsedValue is a flag whose texts parse reads. It may be given several times. It keeps all
+// texts, so that a suggested command can repeat them.
 type parsedValue struct {
 	parse    func(text string) error
 	standard string   // the default in the help
@@ -340,7 +342,7 @@ func (v *parsedValue) Set(text string) error {
 	return nil
 }
 
-// setTo returns a function that sets to to a parsed text.
+// setTo returns a function that parses a text and stores the result in to.
 func setTo[T any](to *T, parse func(text string) (T, error)) func(text string) error {
 	return func(text string) (err error) {
 		*to, err = parse(text)
@@ -348,7 +350,7 @@ func setTo[T any](to *T, parse func(text string) (T, error)) func(text string) e
 	}
 }
 
-// appendTo returns a function that appends a parsed text to a list.
+// appendTo returns a function that parses a text and appends the result to a list.
 func appendTo[T any](to *[]T, parse func(text string) (T, error)) func(text string) error {
 	return func(text string) error {
 		one, err := parse(text)
@@ -360,7 +362,8 @@ func appendTo[T any](to *[]T, parse func(text string) (T, error)) func(text stri
 	}
 }
 
-// appendEach returns a function that appends the parts of a text between commas to a list.
+// appendEach returns a function that splits a text at commas, parses the parts and appends the
+// results to a list.
 func appendEach[T any](to *[]T, parse func(text string) (T, error)) func(text string) error {
 	add := appendTo(to, parse)
 	return func(text string) error {
@@ -373,14 +376,14 @@ func appendEach[T any](to *[]T, parse func(text string) (T, error)) func(text st
 	}
 }
 
-// repeatFlags returns those of the named flags that are given, as arguments for a shell.
+// repeatFlags returns the named flags that are given, as arguments for a shell.
 func repeatFlags(cmd *cobra.Command, names ...string) string {
 	line := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if !slices.Contains(names, f.Name) {
 			return
 		}
-		if f.Value.Type() == "bool" { // a bool needs the =, because the flag alone is true
+		if f.Value.Type() == "bool" { // --flag false would be true, and false an argument
 			line += " --" + f.Name + "=" + f.Value.String()
 			return
 		}
@@ -389,22 +392,22 @@ func repeatFlags(cmd *cobra.Command, names ...string) string {
 			texts = parsed.texts
 		}
 		for _, text := range texts {
-			line += " --" + f.Name + " " + quoted(text)
+			line += " --" + f.Name + " " + quoteForShell(text)
 		}
 	})
 	return line
 }
 
-// isNoStream rejects -, which is no file here.
-func isNoStream(text string) error {
+// rejectStream rejects -, because a recording needs a file.
+func rejectStream(text string) error {
 	if text == "-" {
 		return usage("choose a file, or write ./- for one of that name", "- is no name of a file")
 	}
 	return nil
 }
 
-// isField checks the name of a header field that holds an id.
-func isField(text string) error {
+// checkHeaderField checks the name of the header field that identifies a request.
+func checkHeaderField(text string) error {
 	if strings.EqualFold(text, "Host") {
 		return usage("X-Request-Id is one", "takes a field that differs between requests, not Host")
 	}
@@ -417,8 +420,8 @@ func isField(text string) error {
 	return nil
 }
 
-// isCollector checks the URL of an OpenTelemetry collector.
-func isCollector(text string) error {
+// checkCollector checks the URL of a collector of OpenTelemetry.
+func checkCollector(text string) error {
 	if _, err := otlp.ParseURL(text); err != nil {
 		problem, next, _ := strings.Cut(err.Error(), "; ")
 		return usage(next, "%s", problem)
@@ -426,18 +429,18 @@ func isCollector(text string) error {
 	return nil
 }
 
-// isAddress checks an address to listen on. A name in it is resolved when weir listens.
-func isAddress(text string) error {
+// checkListenAddress checks an address to listen on. It does not resolve names.
+func checkListenAddress(text string) error {
 	path, isUnix := strings.CutPrefix(text, "unix:")
 	_, _, err := net.SplitHostPort(text)
 	if isUnix && path != "" || !isUnix && err == nil {
 		return nil
 	}
-	return usage(nextAddress(text), "must be an address, not %q", text)
+	return usage(addressHint(text), "must be an address, not %q", text)
 }
 
-// nextAddress returns the next step for a text that is no address to listen on.
-func nextAddress(text string) string {
+// addressHint returns the next step for a text that is not an address to listen on.
+func addressHint(text string) string {
 	if _, address, isURL := strings.Cut(text, "://"); isURL {
 		return "write the address alone: " + strings.TrimSuffix(address, "/")
 	}
@@ -453,8 +456,8 @@ func nextAddress(text string) string {
 	return "write host:port or unix:/path, such as 127.0.0.1:7070"
 }
 
-// isStore checks the name or the URL of a store.
-func isStore(text string) error {
+// checkStoreName checks the name or the URL of a store.
+func checkStoreName(text string) error {
 	if _, err := store.Describe(text); err != nil {
 		problem := strings.TrimPrefix(err.Error(), store.ErrURL.Error()+": ")
 		return usage("weir serve -h shows the values of --store", "names no store: %s", problem)

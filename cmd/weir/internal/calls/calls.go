@@ -1,5 +1,5 @@
 // Package calls observes the calls that fronts make of policies: it counts, records and
-// traces them, and keeps the keys that are denied most. Fronts also share its bound of calls
+// traces them, and keeps the keys that are denied most and used most. Fronts also share its bound of calls
 // in flight and its errors of bad input.
 //
 // The handle of a policy in package enforce is its [Rule], so no front can forget to count a
@@ -34,7 +34,7 @@ type Observer struct {
 	Recorder *recorder.Recorder // nil = calls are not recorded
 	Log      *observe.Log       // for warnings
 	Errors   *observe.Log       // for shadows that could not decide
-	Policies int                // number of policies, which share the counters of denied keys
+	Policies int                // number of policies, which share the counters of keys
 }
 
 // Via is how a call came in: the Via of an enforce.Request.
@@ -47,6 +47,7 @@ type Via struct {
 // Rule counts, records and traces the calls of one policy. A nil Rule observes nothing.
 type Rule struct {
 	Top   *topkeys.Sketch // the denied keys; nil if none are kept
+	Used  *topkeys.Sketch // the keys of grants; nil if none are kept
 	Field []string        // the RateLimit-Policy field of the policy's own numbers
 
 	rule    *enforce.Rule
@@ -61,11 +62,13 @@ type counts struct {
 	calls    [observe.Protocols][observe.Outcomes]atomic.Int64
 	degraded atomic.Int64
 	waiting  atomic.Int64 // grants that start later
+	recent   recent       // protected by Sampler.mu
 
 	// Of reservations.
 	opened  atomic.Int64
 	settled atomic.Int64
 	expired atomic.Int64 // settlements and extensions that came too late
+	open    openReservations
 }
 
 // limitCounts are the counters of one limit.
@@ -92,8 +95,10 @@ func (o *Observer) Rule(r *enforce.Rule, old *Rule) *Rule {
 	}
 	next.counts = old.counts
 	next.Top = old.Top
+	next.Used = old.Used
 	if next.Top == nil || !slices.Equal(old.rule.Dimensions(), r.Dimensions()) {
 		next.Top = o.NewSketch(o.Policies)
+		next.Used = o.NewSketch(o.Policies)
 	}
 	for i := range r.Compiled.Limits {
 		count := new(limitCounts)
@@ -114,7 +119,7 @@ const (
 	allSlots = 100_000
 )
 
-// NewSketch returns one of n sketches of denied keys; nil if none are kept.
+// NewSketch returns one of n sketches of keys; nil if none are kept.
 func (o *Observer) NewSketch(n int) *topkeys.Sketch {
 	if o.TopKeys == topkeys.Off {
 		return nil
@@ -204,9 +209,9 @@ func noteOf(c *enforce.Call) observe.Call {
 		note.Outcome = observe.WouldDeny
 		d = &applied.Would
 	}
+	note.Key = r.Key
 	if note.Outcome == observe.Denied || note.Outcome == observe.WouldDeny {
 		note.Limit = d.Limit
-		note.Key = r.Key
 		note.Blocked = !applied.Blocked.IsZero()
 	}
 	return note
@@ -262,8 +267,14 @@ func (p *Rule) countReservation(c *enforce.Call) {
 	case c.Err != nil || d.Replayed:
 	case op == engine.Settle:
 		p.settled.Add(1)
+		p.open.settle(p.open.hash(&c.Request.Key, c.Request.ID))
+	case op == engine.Extend:
+		r := p.open.hash(&c.Request.Key, c.Request.ID)
+		p.open.extend(r, c.Outcome.Reserved.ExpiresAt)
 	case op == engine.Attempt && c.Outcome.Reserved.Units > 0:
 		p.opened.Add(1)
+		r := p.open.hash(&c.Request.Key, c.Outcome.ReservedID)
+		p.open.follow(r, c.Outcome.Reserved.ExpiresAt, time.Now().UnixMicro())
 	}
 }
 
@@ -275,6 +286,9 @@ func (p *Rule) Note(c observe.Call) {
 	p.calls[c.Protocol][c.Outcome].Add(1)
 	if c.Degraded {
 		p.degraded.Add(1)
+	}
+	if c.Outcome <= observe.Partial || c.Outcome == observe.WouldDeny {
+		p.noteUse(&c.Key)
 	}
 	if c.Outcome != observe.Denied && c.Outcome != observe.WouldDeny {
 		return
@@ -288,6 +302,16 @@ func (p *Rule) Note(c observe.Call) {
 	if p.Top != nil {
 		// The clock of the store may differ, and the sketch compares instants of this process.
 		p.Top.Add(c.Key, time.Now().UnixMicro())
+	}
+}
+
+// noteUse counts a use of a key, or leaves it out of the sample.
+func (p *Rule) noteUse(key *weir.Key) {
+	if p.Used == nil {
+		return
+	}
+	if weight := p.Used.Weight(); weight > 0 {
+		p.Used.AddUse(key, weight, time.Now().UnixMicro())
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // Problem is a request that gets no decision for a reason of its own. Nothing was
@@ -28,6 +30,10 @@ func (p *Problem) Unwrap() error { return p.Err }
 
 // ErrMissing is wrapped by the problem of a request that names something unknown.
 var ErrMissing = fmt.Errorf("%w: not found", weir.ErrInput)
+
+// ErrUnconfirmed is wrapped by the error of a change of an override that the store may have made.
+var ErrUnconfirmed = errors.New("the store has not confirmed the change, which may be made; " +
+	"read the overrides again before you repeat it")
 
 // BadInput returns a problem that wraps weir.ErrInput, with the formatted detail.
 func BadInput(format string, args ...any) error {
@@ -60,11 +66,14 @@ var (
 // error's own text. That of the store is not sent: it may hold secrets.
 var failures = []answer.ForError[Failure]{
 	answer.For(ErrMissing, Failure{Status: http.StatusNotFound, Code: "ERR"}, ""),
+	answer.For(enforce.ErrNoOverride, Failure{Status: http.StatusNotFound, Code: "ERR"}, ""),
+	answer.For(engine.ErrConflict, Failure{Status: http.StatusPreconditionFailed, Code: "ERR"}, ""),
 	answer.For(weir.ErrInput, wrong, ""),
 	answer.For(weir.ErrOverflow, wrong, ""),
 	answer.For(weir.ErrSettled, Failure{Status: http.StatusConflict, Code: "SETTLED"}, ""),
 	answer.For(weir.ErrExpired, Failure{Status: http.StatusGone, Code: "EXPIRED"}, ""),
 	answer.For(ErrBusy, unavailable, ""),
+	answer.For(ErrUnconfirmed, unavailable, ErrUnconfirmed.Error()),
 	answer.For(weir.ErrFull, unavailable, "no decision: the store is full, "+
 		"and forgets nothing that still counts; try again later, or give the store more room"),
 	answer.For(nil, unavailable,

@@ -2,6 +2,7 @@ package calls
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,9 +12,16 @@ import (
 	"github.com/weirlimit/weir/internal/enforce"
 )
 
-// MaxWait converts the longest wait of an attempt, in milliseconds (R18). Its bound is the max-wait
-// of the policy file, by default the longest window: beyond that a caller would book a further one.
-// name is the parameter in the error message.
+// AnyWait is the longest wait of a caller who waits as long as the policy allows.
+const AnyWait = -1
+
+// WaitBounds is the range of a longest wait, for messages.
+var WaitBounds = fmt.Sprintf("0 to %d, or %d for as long as the policy allows",
+	weir.MaxWindow.Milliseconds(), AnyWait)
+
+// MaxWait converts the longest wait of an attempt, in milliseconds or AnyWait (R18). Its bound is the
+// max-wait of the policy file, by default the longest window: beyond that a caller would book a
+// further one. name is the parameter in the error message.
 func MaxWait(p *enforce.Rule, ms int64, name string) (time.Duration, error) {
 	if ms == 0 {
 		return 0, nil
@@ -22,6 +30,9 @@ func MaxWait(p *enforce.Rule, ms int64, name string) (time.Duration, error) {
 		return 0, BadInput("%s: policy %s %s; leave it out", name, p.Name, reason)
 	}
 	most := min(cmp.Or(p.MaxWait, p.Compiled.LongestWindow), weir.MaxWindow)
+	if ms == AnyWait {
+		return most, nil
+	}
 	if ms >= 0 && ms <= most.Milliseconds() {
 		return time.Duration(ms) * time.Millisecond, nil
 	}

@@ -134,5 +134,5 @@ func bytesOfUser(t *testing.T, limit weir.Limit) float64 {
 			}
 		}
 	}
-	return float64(memory.Bytes()) / users
+	return float64(memory.Stats().Bytes) / users
 }

@@ -21,19 +21,17 @@ import (
 	"github.com/weirlimit/weir/weirredis/goredisconn"
 )
 
-// TestMigratingGoIsThisFile: the Go code of docs/migrating.md is that of this file, and the
-// old Go code that of bench/scoreboard.
+// TestMigratingGoIsThisFile: the Go code of docs/migrating.md is that of this file.
 func TestMigratingGoIsThisFile(t *testing.T) {
-	for language, path := range map[string]string{"go": "cmd/weir/internal/docsrun/migrating_go_test.go", "golang": "bench/scoreboard/migrating_test.go"} {
-		file := lines(read(t, filepath.FromSlash(path)))
-		blocks := markdown.Texts(read(t, migratingPage), language)
-		if len(blocks) == 0 {
-			t.Errorf("%s has no blocks of %s", migratingPage, language)
-		}
-		for _, block := range blocks {
-			if !strings.Contains(file, lines(block)) {
-				t.Errorf("%s does not run this block of %s:\n%s", path, migratingPage, block)
-			}
+	const path = "cmd/weir/internal/docsrun/migrating_go_test.go"
+	file := lines(read(t, filepath.FromSlash(path)))
+	blocks := markdown.Texts(read(t, migratingPage), "go")
+	if len(blocks) == 0 {
+		t.Errorf("%s has no blocks of Go", migratingPage)
+	}
+	for _, block := range blocks {
+		if !strings.Contains(file, lines(block)) {
+			t.Errorf("%s does not run this block of %s:\n%s", path, migratingPage, block)
 		}
 	}
 }

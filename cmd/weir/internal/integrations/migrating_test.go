@@ -16,17 +16,29 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
-// TestMigratingFromLimitReq runs the section of docs/migrating.md about nginx: limit_req,
-// and then the commands that replace it.
+// limitReq is a configuration of nginx with limit_req, from which docs/migrating.md leads.
+const limitReq = `limit_req_zone $binary_remote_addr zone=search:10m rate=20r/m;
+
+server {
+    listen 80;
+    location / {
+        limit_req zone=search burst=19 nodelay;
+        limit_req_status 429;
+        proxy_pass http://127.0.0.1:8080;
+    }
+}
+`
+
+// TestMigratingFromLimitReq runs limitReq, and then the commands of docs/migrating.md that replace it.
 func TestMigratingFromLimitReq(t *testing.T) {
-	conf, policy, commands := migratingBlock(t, "nginx"), migratingBlock(t, "yaml"), migratingBlock(t, "sh")
+	policy, commands := migratingBlock(t, "yaml"), migratingBlock(t, "sh")
 
 	t.Run("limit_req", func(t *testing.T) {
 		t.Parallel()
 		s, app := bareStand(t), newApp(t)
 		// A second in place of a minute: the test sees how soon the 21st request passes.
 		s.write("weir.conf", strings.NewReplacer("rate=20r/m", "rate=20r/s", "listen 80", "listen "+s.options.Listen,
-			"127.0.0.1:8080", app.addr()).Replace(conf))
+			"127.0.0.1:8080", app.addr()).Replace(limitReq))
 		startNginx(s)
 		s.await("tcp", s.options.Listen)
 		for range 20 { // a stall of this machine may fill a second

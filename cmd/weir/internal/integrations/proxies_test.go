@@ -19,6 +19,7 @@ type proxy struct {
 	name  string
 	start func(s *stand)
 	edit  func(t *testing.T, text string) string // changes of a user in the snippet's files; nil = none
+	serve func(s *stand)                         // starts weir, once its options are set; nil = startWeir
 
 	global string // further global options of a Caddyfile
 	grpc   bool   // calls weir over gRPC

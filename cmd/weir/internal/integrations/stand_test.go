@@ -87,7 +87,10 @@ func newStand(t *testing.T, p proxy, change func(*Options)) *stand {
 		}
 		s.write(f.Name, f.Text)
 	}
-	s.startWeir()
+	if p.serve == nil {
+		p.serve = (*stand).startWeir
+	}
+	p.serve(s)
 	p.start(s)
 	s.await("tcp", s.options.Listen)
 	return s

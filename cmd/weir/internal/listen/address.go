@@ -49,6 +49,29 @@ func (a Address) Local() bool { return a.tcp == nil || a.tcp.IP.IsLoopback() }
 // IsUnix reports whether the address is a unix socket.
 func (a Address) IsUnix() bool { return a.tcp == nil }
 
+// Is reports whether a socket is bound to the address. Every interface of IPv4 is another address
+// than every interface.
+func (a Address) Is(bound net.Addr) bool {
+	switch b := bound.(type) {
+	case *net.UnixAddr:
+		return a.IsUnix() && a.path == b.Name
+	case *net.TCPAddr:
+		if a.IsUnix() || a.tcp.Port != b.Port || a.tcp.Zone != b.Zone {
+			return false
+		}
+		return interfaceOf(a.tcp.IP).Equal(interfaceOf(b.IP))
+	}
+	return false
+}
+
+// interfaceOf returns the address as a socket shows it: without a host it is every interface.
+func interfaceOf(ip net.IP) net.IP {
+	if ip == nil {
+		return net.IPv6unspecified
+	}
+	return ip
+}
+
 // String returns the address in the form that Parse reads.
 func (a Address) String() string {
 	if a.tcp == nil {

@@ -3,6 +3,7 @@ package listen
 import (
 	"container/list"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -18,7 +19,10 @@ type Conn struct {
 	listener *Listener
 	remote   remote
 	client   netip.Prefix // the address that it counts for; invalid over unix sockets
+	reads    deadline
+	writes   deadline
 	admitted atomic.Bool
+	waiting  atomic.Bool             // set by SetWaiting
 	spent    atomic.Int64            // bytes taken from config.Allowance
 	settled  chan struct{}           // holds an element after the connection was admitted or closed
 	verdict  atomic.Pointer[verdict] // about its certificate; nil before the first
@@ -34,6 +38,8 @@ type Conn struct {
 func newConn(c net.Conn, l *Listener) *Conn {
 	own := &Conn{Conn: c, listener: l, client: clientOf(c), settled: make(chan struct{}, 1)}
 	own.remote = remote{c.RemoteAddr(), own}
+	own.reads.set = c.SetReadDeadline
+	own.writes.set = c.SetWriteDeadline
 	return own
 }
 
@@ -90,6 +96,14 @@ func (c *Conn) Admit() bool {
 
 // Admitted reports whether the connection is admitted.
 func (c *Conn) Admitted() bool { return c == nil || c.admitted.Load() }
+
+// SetWaiting records whether the client has sent nothing since its last answer. It is about to send
+// its first request until then.
+func (c *Conn) SetWaiting(waiting bool) {
+	if c != nil {
+		c.waiting.Store(waiting)
+	}
+}
 
 // Demote withdraws the admission, for example after the credential was revoked. The
 // connection is closed unless Admit follows in time.
@@ -148,7 +162,7 @@ func (c *Conn) Close() error {
 // reads.
 const strangerRead = 256
 
-// Read takes the bytes from the allowance.
+// Read reads within the read deadline, and takes the bytes from the allowance.
 func (c *Conn) Read(b []byte) (n int, err error) {
 	if !c.Spend(0) {
 		c.awaitAdmission()
@@ -156,10 +170,35 @@ func (c *Conn) Read(b []byte) (n int, err error) {
 	if c.listener.config.Allowance > 0 && !c.admitted.Load() {
 		b = b[:min(len(b), strangerRead)]
 	}
+	if err := c.reads.begin(); err != nil {
+		return 0, err
+	}
 	n, err = c.Conn.Read(b)
+	c.reads.end()
 	c.Spend(n)
 	return n, err
 }
+
+// Write writes within the write deadline.
+func (c *Conn) Write(b []byte) (n int, err error) {
+	if err := c.writes.begin(); err != nil {
+		return 0, err
+	}
+	n, err = c.Conn.Write(b)
+	c.writes.end()
+	return n, err
+}
+
+// SetDeadline sets both deadlines.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline sets the deadline of reads, also of those in progress. Zero means none.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.reads.change(t) }
+
+// SetWriteDeadline sets the deadline of writes, also of those in progress. Zero means none.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.writes.change(t) }
 
 // CloseWrite lets net/http end a connection in order when it answers before it has read
 // the whole request. Without it the client may miss the answer.

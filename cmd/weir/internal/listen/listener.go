@@ -15,6 +15,7 @@ package listen
 import (
 	"cmp"
 	"container/list"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -58,10 +59,11 @@ const (
 type Listener struct {
 	net.Listener // the listener of the system
 	config       Config
-	file         fs.FileInfo // that of a unix socket; nil for TCP
+	file         fs.FileInfo // of a unix socket; nil for TCP, and for a socket of another process
 
 	closed   chan struct{}
-	once     sync.Once     // closes closed, and removes the file
+	once     sync.Once     // closes closed and the listener, and removes the file
+	closing  error         // of closing the listener
 	released chan struct{} // holds an element after a connection was closed or admitted
 	refused  atomic.Int64  // connections closed because of these bounds
 
@@ -238,6 +240,31 @@ func (l *Listener) CloseStrangers() {
 	}
 }
 
+// AwaitAnswers waits until no connection has a request without an answer, or sends its first one, as
+// SetWaiting records; or until ctx is done. No connection may be accepted meanwhile.
+func (l *Listener) AwaitAnswers(ctx context.Context) {
+	const longest = 20 * time.Millisecond
+	for pause := time.Millisecond; l.unanswered(); pause = min(2*pause, longest) {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// unanswered reports whether a connection has a request without an answer.
+func (l *Listener) unanswered() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.open {
+		if !c.waiting.Load() {
+			return true
+		}
+	}
+	return false
+}
+
 // releaseLocked releases the slot of a connection.
 func (l *Listener) releaseLocked(c *Conn) {
 	if _, ok := l.open[c]; !ok {
@@ -288,15 +315,16 @@ func (l *Listener) Conns() int {
 }
 
 // Close also ends an Accept that waits for a slot. It removes the file of a unix socket, but not
-// that of a successor that has taken the path.
+// that of a successor that has taken the path. Further calls return the error of the first.
 func (l *Listener) Close() error {
 	l.once.Do(func() {
 		close(l.closed)
+		l.closing = l.Listener.Close()
 		if now, err := os.Lstat(l.config.Address.path); err == nil && os.SameFile(l.file, now) {
 			os.Remove(l.config.Address.path)
 		}
 	})
-	return l.Listener.Close()
+	return l.closing
 }
 
 // Config configures a listener. Address and Conns are required.
@@ -304,6 +332,10 @@ type Config struct {
 	Address Address
 	Mode    fs.FileMode // the mode of a unix socket; default 0660
 	TLS     *tls.Config // default: no TLS
+
+	// Socket is bound to Address and listens already. The file of a unix socket then belongs to the
+	// process that made it: Mode does not change it, and Close leaves it. Default: Open makes one.
+	Socket net.Listener
 
 	Conns int // simultaneous admitted connections
 	Spare int // further connections, such as probes, which are not admitted; default none
@@ -330,6 +362,9 @@ type Config struct {
 
 // Open listens.
 func Open(c Config) (*Listener, error) {
+	if c.Socket != nil {
+		return newListener(c.Socket, c), nil
+	}
 	var plain net.Listener
 	var err error
 	if c.Address.IsUnix() {

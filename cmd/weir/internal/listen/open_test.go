@@ -138,3 +138,62 @@ type nowhere struct{}
 func (nowhere) Accept() (net.Conn, error) { c, _ := net.Pipe(); return c, nil }
 func (nowhere) Close() error              { return nil }
 func (nowhere) Addr() net.Addr            { return nil }
+
+// TestSocketOfAnotherProcess: a socket that a manager has opened is served with the bounds of the
+// listener, and its file stays.
+func TestSocketOfAnotherProcess(t *testing.T) {
+	path, a := socket(t)
+	made, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.(*net.UnixListener).SetUnlinkOnClose(false)
+	if !a.Is(made.Addr()) {
+		t.Errorf("the address %s is not that of the socket", a)
+	}
+	l, err := Open(Config{Address: a, Conns: 1, Socket: made})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("Close removes the file of another process: %v", err)
+	}
+}
+
+func TestAddressOfASocket(t *testing.T) {
+	tcp := func(address string) net.Addr {
+		a, err := net.ResolveTCPAddr("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	for _, c := range []struct {
+		written string
+		bound   net.Addr
+		want    bool
+	}{
+		{"127.0.0.1:7070", tcp("127.0.0.1:7070"), true},
+		{"localhost:7070", tcp("127.0.0.1:7070"), true},
+		{"127.0.0.1:7070", tcp("127.0.0.1:7071"), false},
+		{"127.0.0.1:7070", tcp("0.0.0.0:7070"), false},
+		{":7070", tcp("[::]:7070"), true},
+		{"[::]:7070", tcp("[::]:7070"), true},
+		{"0.0.0.0:7070", tcp("0.0.0.0:7070"), true},
+		{"0.0.0.0:7070", tcp("[::]:7070"), false}, // it serves IPv6 too
+		{"unix:/run/a", &net.UnixAddr{Name: "/run/a", Net: "unix"}, true},
+		{"unix:/run/a", &net.UnixAddr{Name: "/run/b", Net: "unix"}, false},
+		{"unix:/run/a", tcp("127.0.0.1:7070"), false},
+		{"127.0.0.1:7070", &net.UnixAddr{Name: "/run/a", Net: "unix"}, false},
+		{"127.0.0.1:7070", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7070}, false},
+	} {
+		a, err := Parse(c.written)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.Is(c.bound); got != c.want {
+			t.Errorf("%s is %s: %v, want %v", c.written, c.bound, got, c.want)
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 )
@@ -31,9 +32,54 @@ type Metrics struct {
 
 // buckets are upper bounds in seconds. The first is 50 microseconds: nearly every
 // decision in memory is below it, and Redis on the same network is not far above.
-var buckets = []float64{
+var buckets = [...]float64{
 	50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3,
 	1, 2.5,
+}
+
+// Durations counts decisions by their duration: element i has those of at most buckets[i], the
+// last one has all.
+type Durations [len(buckets) + 1]int64
+
+// Durations returns the durations since the start, over all protocols.
+func (m *Metrics) Durations() (all Durations) {
+	for _, took := range m.Took {
+		var read dto.Metric
+		if took.(prometheus.Metric).Write(&read) != nil {
+			continue // a histogram has no error
+		}
+		h := read.GetHistogram()
+		for i, b := range h.GetBucket() {
+			all[i] += int64(b.GetCumulativeCount())
+		}
+		all[len(buckets)] += int64(h.GetSampleCount())
+	}
+	return all
+}
+
+// Since returns the durations without those before.
+func (d Durations) Since(before *Durations) Durations {
+	for i := range d {
+		d[i] -= before[i]
+	}
+	return d
+}
+
+// Count returns the number of decisions.
+func (d *Durations) Count() int64 { return d[len(buckets)] }
+
+// Within returns the bound in seconds of the first bucket that has a share of the decisions, such
+// as 0.99; 0 without decisions, and -1 above the greatest bound.
+func (d *Durations) Within(share float64) float64 {
+	if d.Count() == 0 {
+		return 0
+	}
+	for i, bound := range buckets {
+		if float64(d[i]) >= share*float64(d.Count()) {
+			return bound
+		}
+	}
+	return -1
 }
 
 // New returns the metrics of a program of that version, without decisions.
@@ -42,7 +88,7 @@ func New(version string) *Metrics {
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "weir_decision_duration_seconds",
 		Help:    "Time that the engine and the store took for a decision, errors included, by protocol.",
-		Buckets: buckets,
+		Buckets: buckets[:],
 	}, []string{"protocol"})
 	for f := range m.Took {
 		m.Took[f] = took.WithLabelValues(observe.Protocol(f).String())
@@ -80,11 +126,19 @@ type Row struct {
 
 // Table adds counters with variable labels: each scrape calls rows, which yields them.
 func (m *Metrics) Table(name, help string, labels []string, rows func(yield func(Row))) {
-	m.registry.MustRegister(table{prometheus.NewDesc(name, help, labels, nil), rows})
+	about := prometheus.NewDesc(name, help, labels, nil)
+	m.registry.MustRegister(table{about, prometheus.CounterValue, rows})
+}
+
+// Gauges is Table for gauges.
+func (m *Metrics) Gauges(name, help string, labels []string, rows func(yield func(Row))) {
+	about := prometheus.NewDesc(name, help, labels, nil)
+	m.registry.MustRegister(table{about, prometheus.GaugeValue, rows})
 }
 
 type table struct {
 	desc *prometheus.Desc
+	kind prometheus.ValueType
 	rows func(yield func(Row))
 }
 
@@ -107,7 +161,7 @@ func (t table) Collect(to chan<- prometheus.Metric) {
 		sums[id] = &r
 	})
 	for _, r := range sums {
-		to <- prometheus.MustNewConstMetric(t.desc, prometheus.CounterValue, float64(r.N), r.Labels...)
+		to <- prometheus.MustNewConstMetric(t.desc, t.kind, float64(r.N), r.Labels...)
 	}
 }
 

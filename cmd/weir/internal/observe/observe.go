@@ -76,7 +76,7 @@ type Call struct {
 	Degraded bool     // a fallback answered
 	Limit    string   // the binding limit of a denial, also by a shadow policy
 	Blocked  bool     // a block runs after such a denial
-	Key      weir.Key // the key of such a denial, valid during the call only
+	Key      weir.Key // the key of an attempt, valid during the call only
 }
 
 // Span is a decision in a trace. It holds no key.

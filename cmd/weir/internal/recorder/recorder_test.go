@@ -175,6 +175,15 @@ func TestReplayOfHashedAddressesAgrees(t *testing.T) {
 			t.Errorf("%s: replayed %s, live %v", text[i+1], line, live[i])
 		}
 	}
+
+	out.Reset()
+	reset := strings.TrimSuffix(text[1], "}") + `,"op":"reset"}`
+	if _, err := runner.Run(strings.NewReader(reset), &out); err != nil {
+		t.Fatal(err)
+	}
+	if answer := out.String(); !strings.Contains(answer, `"remaining"`) || strings.Contains(answer, `"remaining":0`) {
+		t.Errorf("%s: replayed %s, want the peek after it", reset, answer)
+	}
 }
 
 // TestWaitsReplay: a recorded wait is replayed with the same start, also that of a reservation.

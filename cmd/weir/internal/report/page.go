@@ -42,7 +42,7 @@ type Source struct{ Name, Format string }
 type View struct {
 	Name       string      `json:"-"`          // on its tab, such as "1 minute"
 	Reason     string      `json:"-"`          // the sentence that stands first
-	Also       string      `json:"-"`          // a second sentence; "" = none
+	Also       []string    `json:"-"`          // further sentences, one on each line
 	Line       string      `json:"-"`          // the policy line to copy, from Limit on; "" = none
 	Rest       string      `json:"rest"`       // Line without its limit; set by Render
 	Per        string      `json:"per"`        // unit of the horizontal axis: "requests per minute"

@@ -1,10 +1,6 @@
-'use strict';
 (() => {
-  const SVG = 'http://www.w3.org/2000/svg';
-  const DAY = 864e5;
+  const { DAY, TICKS, add, brief, clock, copy, date, frame, lasting, n, short, sortable, steps, theme, tick, width } = look;
   const ROOMY = 620; // pixels of a chart with room for longer texts
-  const number = new Intl.NumberFormat('en-US');
-  const n = (x) => number.format(x);
   const counted = (x, one, many) => brief(x) + ' ' + (x === 1 ? one : many);
   const say = (x, one, many) => (x === 0 ? 'no ' + many : counted(x, one, many));
 
@@ -18,40 +14,12 @@
     return '> 99.9 %';
   }
 
-  function add(parent, name, attributes, text) {
-    const e = document.createElementNS(SVG, name);
-    for (const k in attributes) e.setAttribute(k, attributes[k]);
-    if (text !== undefined) e.textContent = text;
-    parent.append(e);
-    return e;
-  }
-
-  const width = (text) => text.getComputedTextLength();
-
   // log returns a scale from units to pixels: the logarithm of units + 1. The unit u takes
   // the place from u - 0.5 to u + 0.5, so that a limit lies between the peaks beside it.
   function log(from, to, left, right) {
     const a = Math.log(from + 0.5), b = Math.log(to + 1.5);
     return (u) => left + (Math.log(u + 1) - a) / (b - a) * (right - left);
   }
-
-  // steps returns about count round numbers up to the greatest.
-  function steps(most, count) {
-    const rough = most / count, power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].find((m) => m * power >= rough) * power;
-    const all = [];
-    for (let v = Math.max(step, 1); v <= most * 1.0001; v += Math.max(step, 1)) all.push(v);
-    return all;
-  }
-
-  // short is a number for an axis, brief one for a label: exact where it fits.
-  function short(x) {
-    for (const [unit, name] of [[1e15, 'P'], [1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k']]) {
-      if (x >= unit && x >= 1e4) return Number((x / unit).toPrecision(3)) + ' ' + name;
-    }
-    return n(x);
-  }
-  const brief = (x) => (x < 1e8 ? n(x) : short(x));
 
   // decades returns the ticks of a logarithmic axis, at most one for each gap of pixels.
   function decades(from, to, x, gap) {
@@ -65,17 +33,6 @@
     }
     const per = Math.ceil(all.length * gap / (x(to) - x(from)));
     return all.filter((_, i) => i % per === 0);
-  }
-
-  // frame draws the vertical axis of a panel.
-  function frame(svg, left, right, top, bottom, ticks, y) {
-    for (const t of ticks) {
-      if (bottom - y(t) < 16) continue; // its number would cover the 0
-      add(svg, 'line', { x1: left, x2: right, y1: y(t), y2: y(t), class: 'grid' });
-      add(svg, 'text', { x: left - 8, y: y(t) + 4, 'text-anchor': 'end' }, short(t));
-    }
-    add(svg, 'line', { x1: left, x2: right, y1: bottom, y2: bottom, class: 'base' });
-    add(svg, 'text', { x: left - 8, y: bottom + 4, 'text-anchor': 'end' }, '0');
   }
 
   // axis draws the horizontal axis of a panel with its unit.
@@ -241,34 +198,22 @@
     return mark;
   }
 
-  const date = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
-  const TICKS = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 172800, 604800].map((s) => s * 1000);
+  // ROUND are the widths of steps up to half a day.
+  const ROUND = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 21600, 28800, 43200].map((s) => s * 1000);
 
-  // clock returns the time of day of an instant, with seconds if they matter.
-  const clock = (ms, step) => new Date(ms).toISOString().slice(11, step < 6e4 ? 19 : 16);
-
-  // tick returns the label of an instant on an axis: a day begins with its date.
-  const tick = (ms, every) => (ms % DAY === 0 ? date.format(ms) : clock(ms, every));
-
-  // lasting is a span such as 8 min 32 s.
-  function lasting(ms) {
-    const parts = [];
-    for (const [unit, one, short] of [[DAY, 'day', 'd'], [36e5, 'hour', 'h'], [6e4, 'minute', 'min'], [1e3, 'second', 's'], [1, 'ms', 'ms']]) {
-      const many = Math.floor(ms / unit);
-      ms -= many * unit;
-      if (many === 1 && ms === 0 && parts.length === 0) return one;
-      if (many > 0) parts.push(n(many) + ' ' + short);
-    }
-    return parts.join(' ');
-  }
-
-  // wider adds pairs of neighbours until at most count steps are left.
+  // wider adds neighbours until at most count steps of a round width are left.
   function wider(t, count) {
-    while (t.allowed.length > count) {
-      const pairs = (all) => all.filter((_, i) => i % 2 === 0).map((x, i) => x + (all[2 * i + 1] || 0));
-      t = { from: t.from, step: 2 * t.step, allowed: pairs(t.allowed), denied: pairs(t.denied) };
-    }
-    return t;
+    const least = t.step * Math.ceil(t.allowed.length / count);
+    const step = ROUND.find((ms) => ms >= least && ms % t.step === 0) || least;
+    const merged = (all) => {
+      const sums = [];
+      all.forEach((x, i) => {
+        const at = Math.floor(i * t.step / step);
+        sums[at] = (sums[at] || 0) + x;
+      });
+      return sums;
+    };
+    return { from: t.from, step, allowed: merged(t.allowed), denied: merged(t.denied) };
   }
 
   // drawTime draws allowed and denied requests by steps of time, at the limit of a
@@ -347,47 +292,6 @@
     svg.setAttribute('viewBox', '0 0 ' + total + ' ' + (bottom + 46));
     const busiest = hours.reduce((a, b) => (b.n > a.n ? b : a));
     svg.setAttribute('aria-label', 'Chart of requests by hour of the day: most at ' + busiest.name + ', ' + counted(busiest.n, 'request', 'requests') + '.');
-  }
-
-  // copy puts text on the clipboard. The fallbacks are the command of older browsers, and
-  // a selection for the keyboard.
-  async function copy(code, status) {
-    const report = (text) => { status.textContent = text; setTimeout(() => { if (status.textContent === text) status.textContent = ''; }, 4000); };
-    try {
-      await navigator.clipboard.writeText(code.textContent);
-      return report('Copied');
-    } catch (e) { /* not permitted, or an older browser */ }
-    const range = document.createRange();
-    range.selectNodeContents(code);
-    const selection = getSelection();
-    selection.removeAllRanges();
-    selection.addRange(range);
-    let done = false;
-    try { done = document.execCommand('copy'); } catch (e) { /* unknown command */ }
-    report(done ? 'Copied' : 'Selected: press Ctrl+C or ⌘C');
-  }
-
-  // sortable turns the heads of a table into buttons.
-  function sortable(table) {
-    const body = table.tBodies[0];
-    table.querySelectorAll('th').forEach((head, column) => {
-      const button = document.createElement('button');
-      button.type = 'button';
-      button.textContent = head.textContent;
-      head.replaceChildren(button);
-      const isText = column === 0;
-      const value = (row) => (isText ? row.cells[0].textContent : Number(row.cells[column].dataset.v));
-      const order = new Intl.Collator('en', { numeric: true });
-      button.addEventListener('click', () => {
-        const before = head.getAttribute('aria-sort');
-        const isUp = before ? before === 'descending' : isText;
-        table.querySelectorAll('th').forEach((h) => h.removeAttribute('aria-sort'));
-        head.setAttribute('aria-sort', isUp ? 'ascending' : 'descending');
-        const rows = [...body.rows];
-        rows.sort((a, b) => (isUp ? 1 : -1) * (isText ? order.compare(value(a), value(b)) : value(a) - value(b)));
-        body.append(...rows);
-      });
-    });
   }
 
   // show connects one view with its data, and returns a function that draws it.
@@ -526,13 +430,7 @@
   }
   drawAll();
 
-  const theme = document.getElementById('theme'), system = matchMedia('(prefers-color-scheme: dark)');
-  const isDark = () => (document.documentElement.dataset.theme || (system.matches ? 'dark' : 'light')) === 'dark';
-  const label = () => { theme.textContent = isDark() ? 'Light colors' : 'Dark colors'; };
-  theme.hidden = false;
-  theme.addEventListener('click', () => { document.documentElement.dataset.theme = isDark() ? 'light' : 'dark'; label(); });
-  system.addEventListener('change', label);
-  label();
+  theme(document.getElementById('theme'));
 
   let last = innerWidth;
   addEventListener('resize', () => { if (innerWidth !== last) { last = innerWidth; drawAll(); } });

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/look"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/shorten"
 )
@@ -21,9 +22,12 @@ var (
 	//go:embed page.tmpl
 	pageText string
 	//go:embed page.css
-	style string
+	ownStyle string
 	//go:embed page.js
-	script string
+	ownScript string
+
+	style  = look.Style + ownStyle
+	script = look.Script + ownScript
 
 	page = template.Must(template.New("report").Funcs(template.FuncMap{
 		"shown":    shown,
@@ -194,12 +198,12 @@ func (v View) forScript(steps int) View {
 	v.Candidates = append([]Candidate{}, v.Candidates...)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		c.Series = Merge(c.Series, steps)
+		c.Series, _ = Merge(c.Series, v.Timeline.Width, steps)
 	}
 	t := &v.Timeline
-	t.Width *= time.Duration(max(1, (len(t.Allowed)+steps-1)/steps))
-	t.Allowed = Merge(t.Allowed, steps)
-	t.Denied = Merge(t.Denied, steps)
+	width := t.Width
+	t.Allowed, t.Width = Merge(t.Allowed, width, steps)
+	t.Denied, _ = Merge(t.Denied, width, steps)
 	return v
 }
 
@@ -248,11 +252,26 @@ func bars(bins []Bin, limit int64) []Bin {
 	return all
 }
 
-// Merge adds neighbouring numbers until there are at most n.
-func Merge(series []int64, n int) []int64 {
+// roundWidths are those of the columns of a chart.
+var roundWidths = []time.Duration{
+	1 * time.Second, 2 * time.Second, 5 * time.Second,
+	10 * time.Second, 20 * time.Second, 30 * time.Second,
+	1 * time.Minute, 2 * time.Minute, 5 * time.Minute,
+	10 * time.Minute, 20 * time.Minute, 30 * time.Minute,
+	1 * time.Hour, 2 * time.Hour, 4 * time.Hour, 6 * time.Hour, 8 * time.Hour, 12 * time.Hour,
+}
+
+// Merge adds neighbouring numbers of a series with columns of a width until there are at most n, and
+// returns their width. It is round up to twelve hours, if that of the series is.
+func Merge(series []int64, width time.Duration, n int) ([]int64, time.Duration) {
 	per := (len(series) + n - 1) / n
 	if per <= 1 {
-		return series
+		return series, width
+	}
+	least := time.Duration(per) * width
+	isRound := func(w time.Duration) bool { return width > 0 && w >= least && w%width == 0 }
+	if i := slices.IndexFunc(roundWidths, isRound); i >= 0 {
+		per = int(roundWidths[i] / width)
 	}
 	out := make([]int64, 0, n)
 	for part := range slices.Chunk(series, per) {
@@ -262,5 +281,5 @@ func Merge(series []int64, n int) []int64 {
 		}
 		out = append(out, sum)
 	}
-	return out
+	return out, time.Duration(per) * width
 }

@@ -76,7 +76,16 @@ type Reservation struct {
 func Opened(
 	p *enforce.Rule, limits []string, key enforce.Pairs, a *enforce.Request, o *enforce.Outcome,
 ) Reservation {
-	name := Name{Policy: p.Name, Pairs: key, Limits: limits}
+	name := NameOf(p, limits, key, o.ReservedID)
+	if o.ReservedID == "" {
+		return emptyReservation(p, &name, o, a.TTL)
+	}
+	return describe(p, &name, o)
+}
+
+// NameOf returns the name of a reservation by p with an id. key and limits are as for [Opened].
+func NameOf(p *enforce.Rule, limits []string, key enforce.Pairs, id string) Name {
+	name := Name{Policy: p.Name, ID: id, Pairs: key, Limits: limits}
 	if limits != nil {
 		name.Policy = inline.CallerName(p.Name)
 	}
@@ -85,11 +94,7 @@ func Opened(
 		name.Plan = key[i]
 		name.Pairs = slices.Delete(slices.Clone(key), i, i+1)
 	}
-	if o.ReservedID == "" {
-		return emptyReservation(p, &name, o, a.TTL)
-	}
-	name.ID = o.ReservedID
-	return describe(p, &name, o)
+	return name
 }
 
 // describe returns the reservation of a name after an outcome by p.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -11,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// Facts returns the content of Banner for a line of the log: names and values in turn.
+// Facts returns the content of Banner for a log line, as alternating names and values.
 func (s *Server) Facts() []any {
 	set := s.set()
 	facts := []any{
@@ -22,19 +23,22 @@ func (s *Server) Facts() []any {
 		"policies", len(set.Rules),
 		"limits", set.Limits,
 	}
-	for _, p := range s.ports[1:] { // without the main one
+	for _, p := range s.ports[1:] { // the first port is main
 		facts = append(facts, listenerNames[p.flag], p.url())
 	}
 	return facts
 }
 
-// Banner writes a summary for people: the addresses, the policies and the store. It follows
-// Listen. It is one write, so that the lines of two servers on one terminal do not mix.
+// Banner writes a summary: the addresses, the policies and the store. It is called after
+// Listen. It is a single write, so that the lines of two servers on a terminal do not mix.
 func (s *Server) Banner(w io.Writer) error {
 	set := s.set()
 	var text bytes.Buffer
 	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "weir listens on %s\n", s.main.url())
+	if at := s.pageURL(); at != "" {
+		fmt.Fprintf(t, "  page\t%s (who is denied, and why)\n", at)
+	}
 	if s.admin != nil {
 		fmt.Fprintf(t, "  operators\t%s\n", s.admin.url())
 	}
@@ -70,16 +74,28 @@ func (s *Server) Banner(w io.Writer) error {
 			c.Rules(), s.config.EnvoyOptions.Windows)
 	}
 	fmt.Fprintf(t, "  decide\tPOST /v1/check, /v1/checks, /v1/peek, /v1/count, /v1/record, "+
-		"/v1/refund, /v1/reserve, /v1/settle, /v1/release, /v1/extend, /v1/block; "+
-		"DELETE /v1/keys/{policy}\n")
+		"/v1/refund, /v1/reserve, /v1/settle, /v1/release, /v1/extend\n")
 	fmt.Fprintf(t, "  proxies\tANY /gate/{policy}?dimension=value\n")
-	fmt.Fprintf(t, "  look\tGET /v1/policies, /v1/top, /readyz, /livez, /metrics, /openapi.json\n")
-	t.Flush() // to a buffer, which takes everything
+	fmt.Fprintf(t, "  change\tPOST /v1/block, /v1/reload; DELETE /v1/keys/{policy}; "+
+		"PUT, DELETE /v1/overrides/{policy}\n")
+	fmt.Fprintf(t, "  look\tGET /v1/policies, /v1/keys/{policy}, /v1/overrides, /v1/stats, /v1/top, "+
+		"/v1/instances, /readyz, /livez, /metrics, /openapi.json\n")
+	t.Flush() // a write to a buffer never fails
 	_, err := w.Write(text.Bytes())
 	return err
 }
 
-// otherParts returns the parts of a policy besides its limits, or "".
+// pageURL returns the address of the operators' page, or "" if it is on a unix socket, which no
+// browser can open.
+func (s *Server) pageURL() string {
+	of := cmp.Or(s.admin, s.main)
+	if of.address.IsUnix() {
+		return ""
+	}
+	return of.url() + "/"
+}
+
+// otherParts returns the parts of a policy besides its limits in words, or "".
 func otherParts(p *policy.Definition) string {
 	var all []string
 	if p.Shadow {

@@ -152,6 +152,33 @@ func TestDrainEndsConnectionsWithoutARequest(t *testing.T) {
 	})
 }
 
+// TestDrainAnswersTheFirstRequest: a connection that was accepted at the end has its answer, though
+// its request arrives when no further connection is accepted.
+func TestDrainAnswersTheFirstRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newServer(t, nil)
+		on, stop := serveInMemory(t, s)
+		c, err := on.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		synctest.Wait() // it is accepted
+		ended := make(chan error, 1)
+		go func() { ended <- stop() }()
+		time.Sleep(firstCallTime / 2)
+		fmt.Fprint(c, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || r.StatusCode != 200 || !r.Close {
+			t.Errorf("%+v, %v; want an answer that ends the connection", r, err)
+		}
+		must.Do(t, <-ended)
+	})
+}
+
+// deadlineSlack is how much later than configured a deadline of a connection may fire.
+const deadlineSlack = 100 * time.Millisecond
+
 // Clients that never finish their requests lose their connections. Other clients are
 // served meanwhile.
 func TestUnfinishedRequestsAreCutOff(t *testing.T) {
@@ -193,13 +220,45 @@ func TestUnfinishedRequestsAreCutOff(t *testing.T) {
 				begun := time.Now()
 				for i, conn := range slow {
 					b, err := io.ReadAll(conn)
-					if took := time.Since(begun); err != nil || !strings.HasPrefix(string(b), c.answer) || took != short {
-						t.Fatalf("slow client %d: got %q, %v after %v; want %q and the end of the connection after %v", i+1, b, err, took, c.answer, short)
+					if err != nil || !strings.HasPrefix(string(b), c.answer) {
+						t.Fatalf("slow client %d: got %q, %v; want %q", i+1, b, err, c.answer)
+					}
+					if took := time.Since(begun); took < short || took >= short+deadlineSlack {
+						t.Fatalf("slow client %d: cut off after %v, want %v", i+1, took, short)
 					}
 				}
 			})
 		})
 	}
+}
+
+// TestUnreadAnswersAreCutOff: a client that sends requests and reads no answer loses its
+// connection.
+func TestUnreadAnswersAreCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const short, long = time.Second, 2 * patience
+		s, _ := newServer(t, nil, func(config *Config) {
+			l := &config.Limits
+			l.ReadHeader, l.Read, l.Idle = long, long, long
+			l.Write = short
+		})
+		on, _ := serveInMemory(t, s)
+		deaf, err := on.Dial()
+		must.Do(t, err)
+		defer deaf.Close()
+		const requests = 1000 // whose answers are more than the connection holds
+		fmt.Fprint(deaf, strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n", requests))
+		time.Sleep(short - 1)
+		synctest.Wait()
+		if n := s.main.socket.Conns(); n != 1 {
+			t.Errorf("%d connections before the write timeout, want 1", n)
+		}
+		time.Sleep(deadlineSlack)
+		synctest.Wait()
+		if n := s.main.socket.Conns(); n != 0 {
+			t.Errorf("%d connections after the write timeout, want none", n)
+		}
+	})
 }
 
 // TestHugeHeaderIsRejected: a header of 64 KiB gets 431.

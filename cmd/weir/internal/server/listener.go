@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
@@ -18,25 +19,27 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 )
 
-// listener is one listener of the server, of any protocol. The main one serves everything over
-// HTTP but the calls of operators; those belong to the admin listener if there is one,
-// otherwise also to main.
+// listener is one listener of the server, of any protocol. The main listener serves all HTTP
+// calls except those for operators. The admin listener serves those, if there is one; otherwise
+// main does.
 type listener struct {
 	httpapi.Endpoint // for HTTP; other protocols use Local, Clients and Private
 
-	flag    string // that configures it, for messages
+	flag    string // the flag with its address, for messages
 	address listen.Address
 	tls     *tls.Config // nil without TLS
-	conns   int         // slots; 0 = as many as each listener has
-	grpc    bool        // gRPC speaks TLS itself, since the state of TLS authenticates the caller
+	conns   int         // most connections; 0 = connections.each
+	grpc    bool        // package grpc does TLS, because its state authenticates the caller
 
-	serve func(net.Listener) error    // answers until the socket ends
-	drain func(context.Context) error // ends serve, after the requests in flight; end calls it
+	inherited net.Listener // the socket in Config.Sockets with the address; nil = open makes one
+
+	serve func(net.Listener) error    // answers requests until the socket is closed
+	drain func(context.Context) error // ends serve after the requests in flight
 
 	socket *listen.Listener // nil until open
 }
 
-// The flags that configure listeners.
+// These are the flags with the addresses of listeners.
 const (
 	mainFlag  = "--listen"
 	adminFlag = "--admin-listen"
@@ -44,7 +47,7 @@ const (
 	respFlag  = "--resp-listen"
 )
 
-// listenerNames has the name of each listener in metrics and in the log, by its flag.
+// listenerNames maps the flag of each listener to its name in metrics and in the log.
 var listenerNames = map[string]string{
 	mainFlag:  "main",
 	adminFlag: "admin",
@@ -52,11 +55,11 @@ var listenerNames = map[string]string{
 	respFlag:  "resp",
 }
 
-// adminDefault is the address for operators if other machines can reach the main
-// listener and no other address is configured.
+// adminDefault is the address for operators if none is configured and other machines can reach
+// the main listener.
 const adminDefault = "127.0.0.1:7072"
 
-// newListeners makes the listeners of the configuration, not open yet.
+// newListeners makes the listeners of the configuration. It does not open them.
 func (s *Server) newListeners() error {
 	c := &s.config
 	var errs [4]error
@@ -70,7 +73,10 @@ func (s *Server) newListeners() error {
 	if err := cmp.Or(errs[:]...); err != nil {
 		return err
 	}
-	programs := len(s.ports) // the number of listeners of programs and proxies
+	if err := s.takeSockets(); err != nil {
+		return err
+	}
+	programs := len(s.ports) // number of listeners for programs and proxies
 	if s.admin != nil {
 		programs--
 	}
@@ -91,9 +97,31 @@ func (s *Server) newListeners() error {
 	return nil
 }
 
-// newListener returns the listener of a flag, for protocols of TLS; nil without an address. It
-// has the TLS of the server, except on unix sockets and as an admin listener that only this
-// machine reaches.
+// takeSockets gives each socket of Config.Sockets to the listener with its address. It rejects
+// a socket without a listener, because its clients would connect and wait forever.
+func (s *Server) takeSockets() error {
+	for _, socket := range s.config.Sockets {
+		bound := socket.Addr()
+		i := slices.IndexFunc(s.ports, func(l *listener) bool {
+			return l.inherited == nil && l.address.Is(bound)
+		})
+		if i < 0 {
+			name := bound.String()
+			if bound.Network() == "unix" {
+				name = "unix:" + name
+			}
+			return fmt.Errorf("weir: cannot listen: the service manager passes a socket on %s, "+
+				"and no listener has that address; set --listen or another one of them to %[1]s, "+
+				"or change ListenStream= in the unit of the socket", name)
+		}
+		s.ports[i].inherited = socket
+	}
+	return nil
+}
+
+// newListener returns the listener of a flag, or nil without an address. protocols are those
+// that TLS offers. The listener has the TLS of the server, except on a unix socket and on an
+// admin listener for this machine alone.
 func (s *Server) newListener(flag, address string, protocols ...string) (*listener, error) {
 	if address == "" {
 		return nil, nil
@@ -116,9 +144,9 @@ func (s *Server) newListener(flag, address string, protocols ...string) (*listen
 
 // serveHTTP makes l a listener for HTTP.
 func (s *Server) serveHTTP(l *listener) {
-	// Browsers reach no unix socket, and over TLS they see that the certificate belongs to
-	// another site. A listener for other machines has names that it cannot know, unless some are
-	// configured.
+	// The Host of requests is checked against attacks through a browser. Browsers cannot open unix
+	// sockets, and over TLS they notice that the certificate belongs to another site. The names of
+	// a listener for other machines are unknown, unless some are configured.
 	if !l.address.IsUnix() && l.tls == nil && (l.Local || !s.config.Hosts.Empty()) {
 		l.Names = new(s.config.Hosts.With(l.address))
 	}
@@ -137,12 +165,16 @@ func (s *Server) serveHTTP(l *listener) {
 			MaxReceiveBufferPerStream:     httpapi.MaxBody,
 		},
 		ConnContext: httpapi.WithConn,
-		ErrorLog:    log.New(newLog(s.log), "", 0),
+		ConnState: func(c net.Conn, state http.ConnState) {
+			listen.ConnOf(c).SetWaiting(state == http.StateIdle)
+		},
+		ErrorLog: log.New(newLog(s.log), "", 0),
 
-		DisableGeneralOptionsHandler: true, // OPTIONS * is answered like an unknown path
+		DisableGeneralOptionsHandler: true, // OPTIONS * gets the answer for an unknown path
 	}
 	l.serve = h.Serve
 	l.drain = func(ctx context.Context) error {
+		l.answerAll(ctx)
 		err := h.Shutdown(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
 			h.Close()
@@ -152,11 +184,22 @@ func (s *Server) serveHTTP(l *listener) {
 }
 
 // firstCallTime is how long a connection without a complete call stays open while the server
-// drains: gRPC would wait for its handshake and message, and net/http for the header of its
-// request.
+// drains. Otherwise package grpc would wait for its handshake and message, and net/http for the
+// header of its request.
 const firstCallTime = time.Second
 
-// end drains the listener.
+// answerAll accepts no further connection, and waits until the open ones have their answers.
+// After Shutdown, net/http closes a connection whose request it reads, without an answer. The
+// client then does not know whether the request was charged, and no proxy repeats the first
+// request of a connection.
+func (l *listener) answerAll(ctx context.Context) {
+	l.socket.Close()
+	ctx, cancel := context.WithTimeout(ctx, firstCallTime)
+	defer cancel()
+	l.socket.AwaitAnswers(ctx)
+}
+
+// end drains the listener. It closes unauthenticated connections after firstCallTime.
 func (l *listener) end(ctx context.Context) error {
 	strangers := time.AfterFunc(firstCallTime, l.socket.CloseStrangers)
 	defer strangers.Stop()
@@ -203,18 +246,19 @@ func (s *Server) serveRESP(l *listener) {
 	l.drain = s.resp.Shutdown
 }
 
-// maxStrangers is the number of gRPC connections without a complete authorized call.
-// docs/service.md has the memory that they take.
+// maxStrangers is the largest number of gRPC connections without a complete authorized call.
+// docs/service.md states the memory that they take.
 const maxStrangers = 256
 
 // open opens the socket with the bounds of its connections.
 //
-// Where callers need not authenticate, all connections of an address count. On loopback
-// these would be the connections of one proxy, so there is no bound unless
+// If callers need not authenticate, the bound for one address counts all of its connections. On
+// loopback these may be the connections of one proxy. So there is no such bound, unless
 // Limits.PerAddress is set.
 func (l *listener) open(s *Server) (err error) {
 	c := listen.Config{
 		Address:    l.address,
+		Socket:     l.inherited,
 		Mode:       s.config.SocketMode,
 		Conns:      cmp.Or(l.conns, s.connections.each),
 		Spare:      s.connections.spare,
@@ -227,8 +271,8 @@ func (l *listener) open(s *Server) (err error) {
 		c.AdmitWithin = s.config.Limits.Prove
 	}
 	if l.grpc {
-		// Health checks may come every ten seconds over one connection. Its end must not
-		// meet one of them.
+		// Health checks may arrive every ten seconds on one connection. It must not be closed
+		// while one of them is answered.
 		c.AdmitWithin += c.AdmitWithin / 20
 		c.Strangers = maxStrangers
 		c.Allowance = envoy.Allowance
@@ -245,7 +289,7 @@ func (l *listener) open(s *Server) (err error) {
 	return nil
 }
 
-// addr returns the address of an open socket, otherwise the configured one.
+// addr returns the address of the open socket, or the configured one before that.
 func (l *listener) addr() string {
 	if l.socket == nil || l.address.IsUnix() {
 		return l.address.String()
@@ -253,7 +297,7 @@ func (l *listener) addr() string {
 	return l.socket.Addr().String()
 }
 
-// url returns the URL for clients of HTTP, and the address for those of other protocols.
+// url returns the URL of a listener for HTTP, and the address of any other.
 func (l *listener) url() string {
 	switch {
 	case l.address.IsUnix(), l.flag == grpcFlag, l.flag == respFlag:
@@ -264,7 +308,7 @@ func (l *listener) url() string {
 	return "http://" + l.addr()
 }
 
-// Addr returns the address of the main listener, such as 127.0.0.1:7070; before Listen,
+// Addr returns the address of the main listener, such as 127.0.0.1:7070. Before Listen it is
 // the configured one.
 func (s *Server) Addr() string { return s.main.addr() }
 
@@ -274,14 +318,14 @@ func (s *Server) GRPCAddr() string { return s.grpc.addr() }
 // RESPAddr returns the address for Redis clients, which must be configured.
 func (s *Server) RESPAddr() string { return s.redis.addr() }
 
-// checkAccess returns the errors of listeners that other machines can reach without a secret
-// or certificate, and of those on which no call could be authorised: they have no gates, and
-// callers could show only the gate secret.
+// checkAccess rejects listeners that other machines can reach without a secret or a
+// certificate. It also rejects listeners on which no call can be authorized: without gates, if
+// the only secret is that of gates.
 func (s *Server) checkAccess() error {
 	var errs []error
 	c := &s.config
 	for _, p := range s.ports {
-		// Either secret closes the calls that it does not open.
+		// Calls that neither secret authorizes are rejected, so one secret suffices.
 		secret := cmp.Or(c.Auth.Token, c.Auth.Gate)
 		flag := "--token-file"
 		if p.flag == adminFlag {
@@ -303,8 +347,8 @@ func (s *Server) checkAccess() error {
 	return errors.Join(errs...)
 }
 
-// Warnings returns sentences for an operator about listeners that other machines reach,
-// and about missing file descriptors.
+// Warnings returns sentences for an operator about listeners that other machines can reach, and
+// about missing file descriptors.
 func (s *Server) Warnings() (all []string) {
 	if warning := s.connections.warning(); warning != "" {
 		all = append(all, warning)
@@ -328,19 +372,20 @@ func (s *Server) Warnings() (all []string) {
 	return all
 }
 
-// connections are the slots of each kind of listener. Together they leave enough file
-// descriptors for the store and for files. At the limit of descriptors the system accepts
-// no connection on any listener, so a flood on one would silence /livez on another.
+// connections are the numbers of connections for each kind of listener. They leave enough file
+// descriptors for the store and for files. At the limit of descriptors the kernel accepts no
+// connection on any listener, so a flood on one would silence /livez on another.
 type connections struct {
-	each  int // slots of a listener for programs and proxies
-	admin int
-	spare int // further ones of every listener, for probes and for the answer 503
+	each  int // of a listener for programs and proxies
+	admin int // of the admin listener
+	spare int // further ones of every listener, for probes and answers 503
 
-	descriptors int // the limit of the process, if it reduces each; otherwise 0
+	descriptors int // limit of the process if it reduces each, otherwise 0
 }
 
-// splitConnections splits the file descriptors, 0 for no known limit, among the listeners,
-// each with most slots if possible. admin is whether operators have one more listener.
+// splitConnections divides the file descriptors among the listeners. Each gets most
+// connections, if possible. descriptors is 0 if the limit is unknown. admin reports whether
+// there is an admin listener besides listeners.
 func splitConnections(descriptors, listeners, most int, admin bool) connections {
 	p := connections{each: most, spare: spareConns}
 	all := listeners
@@ -361,13 +406,13 @@ func splitConnections(descriptors, listeners, most int, admin bool) connections 
 	return p
 }
 
-// adminConns is the number of slots of the admin listener, spareConns that of spare slots.
+// adminConns is the number of connections of the admin listener, spareConns that of spare ones.
 const (
 	adminConns = 100
 	spareConns = 16
 )
 
-// warning returns a sentence about missing descriptors, or "".
+// warning returns a sentence about missing file descriptors, or "".
 func (p *connections) warning() string {
 	if p.descriptors == 0 || p.each >= 1000 {
 		return ""

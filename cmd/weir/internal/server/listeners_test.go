@@ -419,3 +419,20 @@ func TestAuthoritiesOfClientsAuthorize(t *testing.T) {
 	trust(kept.PEM)
 	wants("one removed", "kept")
 }
+
+// A Redis client that connects without TLS gets the reason, in place of a lost connection.
+func TestACommandWithoutTLSGetsTheReason(t *testing.T) {
+	loaded, _ := loadTLS(t, listentest.NewAuthority(t), "")
+	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.TLS = loaded })
+	start(t, s)
+	const want = "-ERR this listener uses TLS; write rediss:// for the scheme, or --tls for redis-cli\r\n"
+	for _, command := range []string{"*1\r\n$4\r\nPING", "*2\r\n$4\r\nECHO\r\n$9000\r\n" + strings.Repeat("x", 9000)} {
+		client := respClient(t, s)
+		if got := client.say(command); got != want {
+			t.Errorf("%.20q: the answer %q, want %q", command, got, want)
+		}
+		if rest, err := client.in.ReadString('\n'); rest != "" || err == nil {
+			t.Errorf("%.20q: further bytes %q, %v; want the end of the connection", command, rest, err)
+		}
+	}
+}

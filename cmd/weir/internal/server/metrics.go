@@ -6,16 +6,17 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
+	"github.com/weirlimit/weir/engine"
 )
 
-// sender is a tracer that counts its spans, such as otlp.Tracer.
+// sender is a tracer that counts its spans, as otlp.Tracer does.
 type sender interface {
 	Made() int64
 	Sent() int64
 }
 
-// addMetrics adds the metrics of the server, besides those of decisions. New calls it
-// last: parts that are not configured have no series.
+// addMetrics adds the metrics of the server, except those of decisions. New calls it last,
+// because parts that are not configured have no series.
 func (s *Server) addMetrics() {
 	s.addRequestMetrics()
 	s.addPolicyMetrics()
@@ -70,7 +71,7 @@ func (s *Server) addRequestMetrics() {
 		func() float64 { return gauge(!s.api.Draining.Load()) })
 }
 
-// addReloadMetrics adds the reloads of a file and the result of the last one, for alerts.
+// addReloadMetrics adds the number of reloads of a file, and the result of the last one.
 func (s *Server) addReloadMetrics(prefix, help, helpLast string, of *atomic.Pointer[reloads]) {
 	m := s.metrics
 	m.Counter(prefix+"reloads_total", help, metrics.Labels{"outcome": "ok"},
@@ -96,6 +97,13 @@ func (s *Server) addPolicyMetrics() {
 			nil,
 			func() float64 { return float64(s.inline.Len()) })
 	}
+	m.Gauges("weir_overrides",
+		"Overrides of the store in force (/v1/overrides), without those of the policy file.",
+		[]string{"policy"}, func(yield func(metrics.Row)) {
+			for policy, n := range s.overrides.InForce() {
+				yield(metrics.Row{Labels: []string{policy}, N: n})
+			}
+		})
 	m.Gauge("weir_config_last_reload_success_timestamp_seconds",
 		"Instant of the last successful reload, or of the start, in seconds since 1970.", nil,
 		func() float64 { return float64(s.reloads.Load().succeeded.UnixMilli()) / 1000 })
@@ -104,10 +112,10 @@ func (s *Server) addPolicyMetrics() {
 func (s *Server) addStoreMetrics() {
 	m := s.metrics
 	if e := s.config.Memory; e != nil {
-		s.addMemoryMetrics(e)
+		s.addMemoryMetrics(e.Stats)
 	}
 	if e := s.config.Disk; e != nil {
-		s.addMemoryMetrics(e)
+		s.addMemoryMetrics(func() engine.MemoryStats { return e.Stats().Memory })
 		m.Gauge("weir_disk_bytes", "Bytes of the log in the directory of --store file:.", nil,
 			func() float64 { return float64(e.Stats().Bytes) })
 		m.Counter("weir_disk_writes_total",
@@ -136,32 +144,25 @@ func (s *Server) addStoreMetrics() {
 		func() int64 { return f.Status().Timeouts })
 }
 
-// histories are kept in the memory of this process.
-type histories interface {
-	Len() int
-	Bytes() int64
-	Caps() (keys, bytes int64)
-	Rejected() int64
-}
-
-// addMemoryMetrics adds the memory in use and its bound, if there is one, with its rejections.
-func (s *Server) addMemoryMetrics(e histories) {
+// addMemoryMetrics adds the memory in use. If it has a bound, it adds the bound and the
+// rejections.
+func (s *Server) addMemoryMetrics(now func() engine.MemoryStats) {
 	m := s.metrics
 	m.Gauge("weir_store_keys", "Histories held in memory: keys, counted once for each limit.", nil,
-		func() float64 { return float64(e.Len()) })
+		func() float64 { return float64(now().Keys) })
 	m.Gauge("weir_store_bytes", "Bytes that the histories in memory take.", nil,
-		func() float64 { return float64(e.Bytes()) })
-	keys, bytes := e.Caps()
-	if bytes > 0 {
+		func() float64 { return float64(now().Bytes) })
+	caps := now()
+	if caps.MaxBytes > 0 {
 		m.Gauge("weir_store_max_bytes",
 			"The bound of the bytes of histories in memory, by --max-memory.", nil,
-			func() float64 { return float64(bytes) })
+			func() float64 { return float64(caps.MaxBytes) })
 	}
-	if keys > 0 || bytes > 0 {
+	if caps.MaxKeys > 0 || caps.MaxBytes > 0 {
 		m.Counter("weir_store_full_total",
 			"Attempts and records that were rejected because the bound of memory was reached "+
 				"and every history still counted.",
-			nil, e.Rejected)
+			nil, func() int64 { return now().Rejected })
 	}
 }
 
@@ -171,7 +172,7 @@ func (s *Server) addListenerMetrics() {
 	m := s.metrics
 	for _, p := range s.ports {
 		of := func(value func(*listen.Listener) int64) int64 {
-			if p.socket == nil { // not open yet
+			if p.socket == nil { // before Listen
 				return 0
 			}
 			return value(p.socket)
@@ -234,7 +235,7 @@ func (s *Server) envoyHits(yield func(metrics.Row)) {
 	})
 }
 
-// gauge returns 1 for true.
+// gauge returns 1 for true and 0 for false.
 func gauge(yes bool) float64 {
 	if yes {
 		return 1

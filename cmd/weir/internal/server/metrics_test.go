@@ -64,6 +64,8 @@ func everything(t *testing.T) []string {
 		if s.admin != nil {
 			on = s.admin
 		}
+		set := request("PUT", "/v1/overrides/search", `{"key":{"ip":"1"},"max":9,"reason":"r","author":"a"}`)
+		on.ServeHTTP(httptest.NewRecorder(), set)
 		w := httptest.NewRecorder()
 		on.ServeHTTP(w, request("GET", "/metrics", ""))
 		pages = append(pages, w.Body.String())

@@ -15,15 +15,16 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// reloads counts the reloads of a file. A value never changes.
+// reloads counts the reloads of a file. It is immutable.
 type reloads struct {
 	done, failed int64
 	last         time.Time // zero before the first reload
-	succeeded    time.Time // the last success, which may be the start
+	succeeded    time.Time // the last success, or the start
 	err          error     // the error of the last reload, nil if it succeeded
+	changes      []string  // made by the last success
 }
 
-// after returns the count after a reload that failed with err, or succeeded.
+// after returns the count after one more reload. err is its error, or nil.
 func (r reloads) after(err error) *reloads {
 	r.last = time.Now()
 	r.err = err
@@ -36,11 +37,12 @@ func (r reloads) after(err error) *reloads {
 	return &r
 }
 
-// Reload puts all policies of f in force, unless err is the reason why they cannot be read.
-// After an error the older ones stay, and /readyz and /metrics report the error. Requests in
-// flight keep the policies they started with. Histories belong to the names of policy, limit
-// and key, so they stay (R12), unless the kind of a limit changes; so do the counters. Reload
-// is safe for concurrent use.
+// Reload puts all policies of f in force. A non-nil err is the reason why they cannot be read.
+// After an error the older policies stay, and /readyz and /metrics report the error. Requests in
+// flight keep the policies with which they started.
+//
+// Histories belong to the names of policy, limit and key. So they and the counters stay (rule
+// R12), unless the kind of a limit changes. Reload is safe for concurrent use.
 func (s *Server) Reload(f *policy.File, err error) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -51,7 +53,11 @@ func (s *Server) Reload(f *policy.File, err error) error {
 	if err == nil {
 		err = s.policies.Reload(f, s.accept)
 	}
-	s.reloads.Store(s.reloads.Load().after(err))
+	result := s.reloads.Load().after(err)
+	if err == nil {
+		result.changes = shortened(policy.Changes(before, f))
+	}
+	s.reloads.Store(result)
 	if err != nil {
 		s.log.Error("policies not reloaded; those in force stay", "generation", s.Generation(),
 			"error", enforce.FirstError(err))
@@ -63,8 +69,8 @@ func (s *Server) Reload(f *policy.File, err error) error {
 	return nil
 }
 
-// accept gives each policy of next its observer, which continues the counters of the policy
-// of the same name, and passes the policies to Envoy's service.
+// accept gives each policy of next an observer. It continues the counters of the policy with
+// the same name in now. It also passes the policies to Envoy's service.
 func (s *Server) accept(next, now *enforce.Version) error {
 	for _, r := range next.Rules {
 		var before *calls.Rule
@@ -76,13 +82,14 @@ func (s *Server) accept(next, now *enforce.Version) error {
 	return s.envoy.Load(s.rules.Load(), next.Rules)
 }
 
-// Generation returns the number of the policies in force: 1 until the first Reload that
-// succeeds.
+// Generation returns the number of the policies in force. It is 1 until the first successful
+// Reload.
 func (s *Server) Generation() int64 { return s.set().Generation }
 
 var errNothing = errors.New("weir: there is no policy to serve; name a file with at least one")
 
-// served returns f, or an empty file beside an Envoy configuration.
+// served returns the file to serve. It rejects a file without policies, unless there is an
+// Envoy configuration.
 func (s *Server) served(f *policy.File) (*policy.File, error) {
 	if f == nil && s.config.Envoy != nil {
 		f = &policy.File{}
@@ -99,8 +106,8 @@ func (s *Server) served(f *policy.File) (*policy.File, error) {
 	return f, nil
 }
 
-// checkInlineNames rejects a policy of a file with the name of an inline one: they would share
-// histories.
+// checkInlineNames rejects a policy whose name an inline policy may have, because both would
+// share histories.
 func checkInlineNames(f *policy.File) error {
 	for _, p := range f.Policies {
 		if inline.Named(p.Name) {
@@ -116,8 +123,8 @@ func checkInlineNames(f *policy.File) error {
 	return nil
 }
 
-// warnMistakes logs the expired overrides of the policies in force, and their limits that deny
-// everything.
+// warnMistakes logs warnings about policies in force: expired overrides, and limits that deny
+// every attempt.
 func (s *Server) warnMistakes() {
 	set := s.set()
 	for _, p := range set.Rules {
@@ -133,7 +140,7 @@ func (s *Server) warnMistakes() {
 	}
 }
 
-// newEnvoy makes Envoy's rate limit service of the configuration.
+// newEnvoy makes Envoy's rate limit service from the configuration.
 func (s *Server) newEnvoy() {
 	o := s.config.EnvoyOptions
 	o.Engine = s.config.Engine
@@ -145,8 +152,8 @@ func (s *Server) newEnvoy() {
 	s.rules.Store(s.config.Envoy)
 }
 
-// ReloadEnvoy puts a configuration of the rate limit service in force, unless err is the reason
-// why it cannot be read. After an error the older one stays.
+// ReloadEnvoy puts a configuration of the rate limit service in force. A non-nil err is the
+// reason why it cannot be read. After an error the older configuration stays.
 func (s *Server) ReloadEnvoy(c *envoyconf.Config, err error) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()

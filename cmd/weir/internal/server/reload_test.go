@@ -207,6 +207,7 @@ func TestBannerNamesListenersAndCalls(t *testing.T) {
 	var b oneWrite
 	must.Do(t, s.Banner(&b))
 	want := `weir listens on http://` + s.Addr() + `
+  page      http://` + s.Addr() + `/ (who is denied, and why)
   store     memory
   policies  weir.yaml
     push    10 per minute per teacher, 3s apart
@@ -217,9 +218,10 @@ func TestBannerNamesListenersAndCalls(t *testing.T) {
     batch   4 per minute
     odd     2 per minute per n per deny per key.x
     wide    2 per minute per a per b per c per d per e per f
-  decide    POST /v1/check, /v1/checks, /v1/peek, /v1/count, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release, /v1/extend, /v1/block; DELETE /v1/keys/{policy}
+  decide    POST /v1/check, /v1/checks, /v1/peek, /v1/count, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release, /v1/extend
   proxies   ANY /gate/{policy}?dimension=value
-  look      GET /v1/policies, /v1/top, /readyz, /livez, /metrics, /openapi.json
+  change    POST /v1/block, /v1/reload; DELETE /v1/keys/{policy}; PUT, DELETE /v1/overrides/{policy}
+  look      GET /v1/policies, /v1/keys/{policy}, /v1/overrides, /v1/stats, /v1/top, /v1/instances, /readyz, /livez, /metrics, /openapi.json
 `
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)

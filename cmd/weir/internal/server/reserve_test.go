@@ -306,7 +306,11 @@ func TestReservationsAreCounted(t *testing.T) {
 	for range 2 {
 		play(t, s, "POST /v1/settle "+settleBody(name, 1)+" => 200 …")
 	}
-	wantMetrics(t, s, `weir_reservations_total{event="opened",policy="sms"} 1`,
+	play(t, s, `
+		POST /v1/reserve {"policy":"sms","key":{"phone":"+4"},"n":1,"ttl_ms":60000} => 200 {"allowed":true,…
+		GET /v1/stats => 200 …"reservations":{"opened":2,"settled":1,"expired":2,"open":1,"ended":0}…
+	`)
+	wantMetrics(t, s, `weir_reservations_total{event="opened",policy="sms"} 2`,
 		`weir_reservations_total{event="settled",policy="sms"} 1`,
 		`weir_reservations_total{event="expired",policy="sms"} 2`,
 		`weir_blocked_denials_total{limit="limit",policy="sms"} 2`,

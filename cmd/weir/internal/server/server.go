@@ -1,9 +1,9 @@
 // Package server is weir serve: its configuration, listeners, reloads and shutdown.
 // Package httpapi holds the HTTP calls, package calls observes the calls of every front.
 //
-// Callers from other machines must show a token or a certificate, or New does not
-// listen there; proxies may show a secret that opens only gates. Operators get a
-// listener of their own as soon as other machines can reach the main one.
+// New rejects an address that other machines can reach, unless callers must send a token or a
+// certificate. Proxies may send a secret that authorizes only gate calls. Operators have a
+// separate listener if other machines can reach the main one.
 package server
 
 import (
@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"slices"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,18 +40,18 @@ import (
 // Config configures a Server. Policies, Engine, StoreName, StoreDown, Listen, Log, Version and
 // Limits are required.
 type Config struct {
-	Policies *policy.File  // its Name is for people, too
-	Inline   bool          // calls may carry policies of their own
-	Engine   engine.Engine // decides
+	Policies *policy.File  // the banner shows its Name
+	Inline   bool          // calls may carry policies
+	Engine   engine.Engine // decides all attempts
 
-	// The parts of Engine, for metrics and the status. Default: none.
-	Memory   *weir.Memory     // set if Engine keeps its histories in this process alone
+	// These are parts of Engine, for metrics and the status. Default: none.
+	Memory   *weir.Memory     // set if Engine keeps its histories only in this process
 	Disk     *weirdisk.Engine // the store on disk below Engine
 	Fallback *fallback.Engine // set if the store of Engine can be down
 
-	StoreName string       // the engine's name for people, without credentials
+	StoreName string       // name of the store in output, without credentials
 	StoreNote string       // a line of the banner; default: none
-	StoreDown func() error // why the store is unavailable, as far as is known without a call
+	StoreDown func() error // why the store is unavailable; it makes no call of the store
 
 	Log     *slog.Logger
 	Version string // the program's version, for /metrics
@@ -64,20 +64,23 @@ type Config struct {
 	RESPListen  string      // for Redis clients; default: none
 	SocketMode  fs.FileMode // the mode of unix sockets; default 0660
 
-	// Envoy has the domains of Envoy's service besides the policies; with it Policies may be
-	// empty. The Server sets Engine and Log of EnvoyOptions.
+	// Sockets listen already, each on one of these addresses. They stay open after the server, so
+	// that connections wait for the next process. Default: the server opens all addresses.
+	Sockets []net.Listener
+
+	// Envoy has domains of Envoy's service in addition to the policies, which may then be empty.
+	// The Server sets Engine and Log of EnvoyOptions.
 	Envoy        *envoyconf.Config
 	EnvoyOptions envoy.Options
 
 	TLS  *listen.TLS // default: none
 	Auth httpapi.Auth
 
-	// Hosts are the names that Host may hold where callers need no secret, besides localhost,
-	// addresses and the name in Listen.
+	// Hosts are permitted values of the Host header on listeners that require no secret. Always
+	// permitted are localhost, addresses and the name in Listen.
 	Hosts listen.Names
 
-	// Insecure listens where other machines can connect, though Auth and TLS require nothing of
-	// them.
+	// Insecure permits listeners that other machines can reach without authentication.
 	Insecure bool
 
 	// GateID is the header field with the idempotency key of a gate call, which proxies must
@@ -88,8 +91,8 @@ type Config struct {
 	TopKeys  topkeys.Form       // how GET /v1/top shows keys; default: by their values
 	Recorder *recorder.Recorder // records calls, and its owner closes it; default: none
 
-	// Reread, for POST /v1/reload, reads the policies again and calls Reload. Default: there
-	// is nothing to read again.
+	// Reread reads the policies again and calls Reload, for POST /v1/reload. Default: there is
+	// nothing to read.
 	Reread func() error
 }
 
@@ -99,20 +102,20 @@ type Limits struct {
 	Read       time.Duration // to send a whole request
 	Write      time.Duration // from the end of a request's header to the end of its answer
 	Idle       time.Duration // between two requests of a connection
-	Prove      time.Duration // for a connection to authenticate where its listener requires that
+	Prove      time.Duration // for a connection to authenticate, if that is required
 
-	// Conns is the number of simultaneous connections of authenticated callers. Further ones
-	// get 503.
+	// Conns is the number of simultaneous connections of authenticated callers. Requests on
+	// further connections get 503.
 	Conns int
 
-	// PerAddress is the number of connections of one client address that have not
-	// authenticated, or of all of them where no caller must. 0 = a quarter of Conns and at least
-	// 16; none on loopback where no caller must authenticate.
+	// PerAddress bounds the connections of one client address that have not authenticated. If
+	// callers need not authenticate, it bounds all connections of an address. 0 stands for a
+	// quarter of Conns, at least 16, and for no bound on loopback without authentication.
 	PerAddress int
 
 	InFlight int           // simultaneous requests that wait for the store; further ones get 503
-	Linger   time.Duration // from the first 503 of /readyz to the end of accepting requests
-	Drain    time.Duration // then, for requests in flight to end
+	Linger   time.Duration // time after the first 503 of /readyz in which requests are accepted
+	Drain    time.Duration // time after Linger for requests in flight
 }
 
 // DefaultLimits are the limits of weir serve without flags.
@@ -141,16 +144,23 @@ type Server struct {
 	metrics  *metrics.Metrics
 	api      *httpapi.API
 
+	overrides *enforce.Overrides // overrides of the store
+	instances instances
+
+	started   time.Time
+	sampler   calls.Sampler // counts the calls of the last 15 minutes
+	durations durations     // of decisions in the last minute
+
 	reloading    sync.Mutex              // held while policies, rules and reloads are replaced
 	reloads      atomic.Pointer[reloads] // the reloads of policies; never nil
 	envoyReloads atomic.Pointer[reloads] // the reloads of rules; never nil
 
 	envoy *envoy.Service
-	rules atomic.Pointer[envoyconf.Config] // Envoy's rules besides the policies; nil = none
+	rules atomic.Pointer[envoyconf.Config] // Envoy's rules; nil = none
 
-	ports       []*listener     // all of them, the main one first
-	main        *listener       // programs and proxies
-	admin       *listener       // operators; nil if main also serves them
+	ports       []*listener     // all listeners, main first
+	main        *listener       // for programs and proxies
+	admin       *listener       // for operators; nil if main serves them
 	grpc        *listener       // nil without Config.GRPCListen
 	redis       *listener       // nil without Config.RESPListen
 	rpc         *envoy.Listener // serves grpc
@@ -161,13 +171,13 @@ type Server struct {
 	closings    *observe.Log // for closed connections
 }
 
-// Rejections, broken connections and warnings are logged logLines times per logPeriod.
+// At most logLines rejections, broken connections and warnings are logged in a logPeriod.
 const (
 	logLines  = 10
 	logPeriod = 10 * time.Second
 )
 
-// newLog returns a log of such lines.
+// newLog returns a log that is bounded by logLines and logPeriod.
 func newLog(to *slog.Logger) *observe.Log {
 	return &observe.Log{To: to, Max: logLines, Period: logPeriod}
 }
@@ -179,6 +189,7 @@ func New(c Config) (*Server, error) {
 		log:      c.Log,
 		capacity: calls.NewCapacity(c.Limits.InFlight),
 		metrics:  metrics.New(c.Version),
+		started:  time.Now(),
 		errors:   &observe.Log{To: c.Log, Max: 1, Period: time.Second},
 		closings: newLog(c.Log),
 	}
@@ -193,15 +204,15 @@ func New(c Config) (*Server, error) {
 	if c.Inline {
 		s.inline = newInline(s.observer, c.Engine)
 	}
-	s.observer.AddMetrics(func() []*enforce.Rule {
-		return slices.Concat(s.set().Rules, s.inline.Rules())
-	})
+	s.observer.AddMetrics(func() []*enforce.Rule { return s.api.Rules() })
 	first, err := s.served(c.Policies)
 	if err != nil {
 		return nil, err
 	}
 	s.newEnvoy()
 	s.policies.Engine = c.Engine
+	s.overrides = s.policies.OpenOverrides()
+	s.instances = newInstances(&c)
 	if err := s.policies.Reload(first, s.accept); err != nil {
 		return nil, err
 	}
@@ -220,8 +231,13 @@ func New(c Config) (*Server, error) {
 func (s *Server) handlers() httpapi.Config {
 	return httpapi.Config{
 		Policies:  s.policies.Version,
+		Overrides: s.overrides,
+		Instances: s.instances.list,
 		Inline:    s.inline,
 		Status:    s.status,
+		Health:    s.health,
+		Changes:   func() []string { return s.reloads.Load().changes },
+		Sampler:   &s.sampler,
 		Capacity:  s.capacity,
 		Envoy:     s.envoy,
 		HasDomain: func(name string) bool { return s.rules.Load().Domain(name) != nil },
@@ -229,6 +245,7 @@ func (s *Server) handlers() httpapi.Config {
 		Reread:    s.config.Reread,
 		Errors:    s.errors,
 		GateLog:   newLog(s.log),
+		Log:       s.log,
 		Auth:      s.config.Auth,
 		TLS:       s.config.TLS,
 		Insecure:  s.config.Insecure,
@@ -238,8 +255,8 @@ func (s *Server) handlers() httpapi.Config {
 	}
 }
 
-// newInline returns the inline policies on an engine. Their sketches of denied keys are as small as
-// those of as many policies in a file.
+// newInline returns the inline policies on an engine. Their sketches of denied keys are as
+// small as those of a file with the same number of policies.
 func newInline(observer *calls.Observer, e engine.Engine) *inline.Policies {
 	of := *observer
 	of.Policies = inline.Max
@@ -291,8 +308,7 @@ func (s *Server) status() httpapi.Readiness {
 	return now
 }
 
-// storeDown returns why the store is unavailable, as far as is known without a call; nil
-// if it is up.
+// storeDown returns why the store is unavailable, or nil. It makes no call of the store.
 func (s *Server) storeDown() error {
 	if err := s.config.StoreDown(); err != nil {
 		return err
@@ -303,7 +319,7 @@ func (s *Server) storeDown() error {
 	return nil
 }
 
-// Listen opens the addresses. From then on connections wait for Serve.
+// Listen opens the addresses. Connections then wait until Serve is called.
 func (s *Server) Listen() error {
 	for _, p := range s.ports {
 		if err := p.open(s); err != nil {
@@ -323,11 +339,21 @@ func (s *Server) close() {
 	}
 }
 
-// Serve answers requests after Listen, until ctx is done. Then /readyz answers 503, requests are
-// still accepted for Limits.Linger, and those in flight are answered; operators and probes are
-// served last. An error means that a listener failed, or that requests took longer than
-// Limits.Drain and were cut off. A Server serves once.
+// Serve answers requests after Listen, until ctx is done. Then /readyz answers 503, and requests
+// are still accepted for Limits.Linger. After that the requests in flight are answered, those of
+// operators and probes last. An error means that a listener failed, or that requests took longer
+// than Limits.Drain and were cut off. Serve is called once.
 func (s *Server) Serve(ctx context.Context) error {
+	// Overrides are read until the last request is answered, also if a listener has failed.
+	following, unfollow := context.WithCancel(context.WithoutCancel(ctx))
+	wait := s.follow(following)
+	defer func() {
+		unfollow()
+		wait()
+	}()
+	stop := make(chan struct{})
+	defer close(stop)
+	go s.sample(stop)
 	failed := make(chan error, len(s.ports))
 	for _, p := range s.ports {
 		go func() { failed <- p.serve(p.socket) }()
@@ -338,15 +364,15 @@ func (s *Server) Serve(ctx context.Context) error {
 		return fmt.Errorf("weir: cannot accept connections: %w", err)
 	case <-ctx.Done():
 	}
-	s.api.Draining.Store(true)
+	s.api.Drain()
 	s.log.Info("draining", "linger", s.config.Limits.Linger.String(),
 		"drain", s.config.Limits.Drain.String())
 	if s.rpc != nil {
 		s.rpc.NotServing()
 	}
-	// Load balancers need time to see that the server is not ready. Every answer over HTTP
-	// ends its connection meanwhile, so that no client is about to send a request on an old
-	// one when the address closes.
+	// Load balancers need time to notice that the server is not ready. Meanwhile every HTTP answer
+	// closes its connection. So no client sends a request on an old connection when the address
+	// is closed.
 	select {
 	case <-time.After(s.config.Limits.Linger):
 	case <-failed:
@@ -354,8 +380,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	return s.drain()
 }
 
-// drain waits for the requests in flight, up to Limits.Drain: on all listeners together,
-// since each may have slow requests, and on that of operators last.
+// drain waits for the requests in flight, for Limits.Drain at most. It drains the listeners
+// concurrently, because each may have slow requests, and the admin listener last.
 func (s *Server) drain() error {
 	bound := s.config.Limits.Drain
 	ctx, cancel := context.WithTimeout(context.Background(), bound)

@@ -61,8 +61,8 @@ func TestTopListsRulesByDomain(t *testing.T) {
 		topkeys.Shown: `
 			let edge {"policy":"edge","rule":"user","key":{"user":"eve"},"denials":10,"error":0}
 			GET /v1/top?n=2 => 200 …"top":[$edge,{"policy":"slack","key":{"category":…},"denials":5,"error":0}],…
-			GET /v1/top?policy=edge => 200 …"top":[$edge],"policies":[]}
-			GET /v1/top?policy=slack => 200 …"top":[{"policy":"slack",…"denials":5,…}],"policies":[{"policy":"slack",…}]}
+			GET /v1/top?policy=edge => 200 …"top":[$edge],"used":[],"policies":[]}
+			GET /v1/top?policy=slack => 200 …"top":[{"policy":"slack",…"denials":5,…}],…,"policies":[{"policy":"slack",…}]}
 			! eve`,
 	} {
 		s, _ := newServer(t, nil, withGRPC(t), func(c *Config) { c.TopKeys = keys })
@@ -80,5 +80,22 @@ func TestTopEscapesControlCharacters(t *testing.T) {
 	body := ask(s, "GET", "/v1/top", "").body
 	if !strings.Contains(body, `\u202e`) || strings.IndexFunc(body, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) >= 0 {
 		t.Errorf("%q", body)
+	}
+}
+
+// TestAuditFollowsTopKeys: the log of a change of an override shows its key as the operator allows.
+func TestAuditFollowsTopKeys(t *testing.T) {
+	const body = `{"key":{"ip":"secret.person"},"max":9,"reason":"r","author":"a"}`
+	for form, want := range map[topkeys.Form]string{
+		topkeys.Shown: `key="ip=secret.person"`, topkeys.Hashed: `key="ip=`, topkeys.Off: `key=ip`,
+	} {
+		s, logged := newServer(t, nil, func(c *Config) { c.TopKeys = form })
+		if r := ask(s, "PUT", "/v1/overrides/search", body); r.status != 200 {
+			t.Fatal(r)
+		}
+		text := logged.String()
+		if !strings.Contains(text, want) || strings.Contains(text, "secret") != (form == topkeys.Shown) {
+			t.Errorf("keys %v: %s", form, text)
+		}
 	}
 }

@@ -40,7 +40,7 @@ func (all refusals) want(t *testing.T) {
 // TestOpenErrors: every error names the address and the next step, never the password.
 func TestOpenErrors(t *testing.T) {
 	plain := redistest.Start(t)
-	unused := freeAddress(t)
+	const unused = "127.0.0.1:1" // no other test gets it as a free address
 	memcached := listentest.Serve(t, repeat("ERROR\r\n"))
 	web := listentest.Serve(t, repeat("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"))
 	closing := listentest.Serve(t, func(net.Conn) {})
@@ -99,17 +99,6 @@ func testOpenRefusals(t *testing.T, v redistest.Version) {
 		"redis+sentinel://" + plain.Addr + "/other":                        {ErrRefused, []string{plain.Addr, "not a Sentinel", "redis://", "26379"}},
 		"redis://" + watched.Addr:                                          {ErrRefused, []string{watched.Addr, "cannot run scripts", "redis+sentinel://", "too old", "6.2"}},
 	}.want(t)
-}
-
-// freeAddress returns an address without a listener.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
-	return closed.Addr().String()
 }
 
 // repeat is a server that sends the same answer to every request.

@@ -30,6 +30,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/documents"
 	"github.com/weirlimit/weir/weirdisk"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirredis/rueidisconn"
@@ -325,8 +326,8 @@ func (b *background) Eval(
 	return last.conn.Eval(ctx, s, keys, args)
 }
 
-// Do decides calls on the store, or sets their errors. It waits for the first attempt.
-func (b *background) Do(ctx context.Context, calls []engine.Call) {
+// connected returns the engine of the store, or the last error. It waits for the first attempt.
+func (b *background) connected(ctx context.Context) (engine.Engine, error) {
 	last := b.last.Load()
 	if last.err != nil {
 		select {
@@ -335,13 +336,50 @@ func (b *background) Do(ctx context.Context, calls []engine.Call) {
 		}
 		last = b.last.Load()
 	}
-	if last.err == nil {
-		last.engine.Do(ctx, calls)
+	if last.err != nil {
+		return nil, fmt.Errorf("%w: %w", engine.ErrUnavailable, last.err)
+	}
+	return last.engine, nil
+}
+
+// Do decides calls on the store, or sets their errors. It waits for the first attempt.
+func (b *background) Do(ctx context.Context, calls []engine.Call) {
+	e, err := b.connected(ctx)
+	if err == nil {
+		e.Do(ctx, calls)
 		return
 	}
 	for i := range calls {
 		if c := &calls[i]; c.Err == nil {
-			c.Fail(fmt.Errorf("%w: %w", engine.ErrUnavailable, last.err))
+			c.Fail(err)
 		}
 	}
+}
+
+// Documents returns the documents of the store.
+func (b *background) Documents() engine.Documents { return collections{b} }
+
+// collections are the documents of a store that is connected in the background.
+type collections struct{ store *background }
+
+// Read reads documents of the store, as Do decides calls.
+func (c collections) Read(
+	ctx context.Context, collection string, since int64,
+) (engine.Changes, error) {
+	e, err := c.store.connected(ctx)
+	if err != nil {
+		return engine.Changes{}, err
+	}
+	return documents.Read(ctx, e, collection, since)
+}
+
+// Write writes a document of the store, as Do decides calls.
+func (c collections) Write(
+	ctx context.Context, collection string, d engine.Document,
+) (engine.Document, error) {
+	e, err := c.store.connected(ctx)
+	if err != nil {
+		return engine.Document{}, err
+	}
+	return documents.Write(ctx, e, collection, d)
 }

@@ -24,6 +24,8 @@ import (
 
 // Reader reads one text after another. After an error only Read is called.
 type Reader struct {
+	plain   plainText
+	isPlain bool // plain has read all tokens, and dec none
 	dec     jsontext.Decoder
 	text    bytes.Buffer
 	b       []byte // the whole text
@@ -35,13 +37,28 @@ type Reader struct {
 // problem more. Results of Text of the last call become invalid. The reader keeps b and does not
 // change it.
 func (r *Reader) Read(b []byte, want, more string, member func(name []byte) error) error {
+	r.begin(b)
+	return r.readText(want, more, member)
+}
+
+func (r *Reader) begin(b []byte) {
+	r.plain.begin(b)
+	r.isPlain = true
 	r.b = b
 	r.scratch = r.scratch[:0]
 	r.last = 0
-	r.text = *bytes.NewBuffer(b)
-	r.dec.Reset(&r.text)
+}
+
+// readText is Read of the text of begin.
+func (r *Reader) readText(want, more string, member func(name []byte) error) error {
 	if err := r.Object(want, member); err != nil {
 		return err
+	}
+	if r.isPlain {
+		if r.plain.isEnd() {
+			return nil
+		}
+		r.leavePlain()
 	}
 	read := r.dec.InputOffset()
 	if _, err := r.dec.ReadToken(); err == io.EOF {
@@ -51,33 +68,45 @@ func (r *Reader) Read(b []byte, want, more string, member func(name []byte) erro
 	return r.Fault(more)
 }
 
+// leavePlain lets dec read the tokens that plain has read, and those behind them.
+func (r *Reader) leavePlain() {
+	r.isPlain = false
+	r.text = *bytes.NewBuffer(r.b)
+	r.dec.Reset(&r.text)
+	for range r.plain.tokens {
+		r.dec.ReadToken() // has no error, since plain found none
+	}
+}
+
 // Object reads an object. It calls member for each member, which reads the value.
 func (r *Reader) Object(want string, member func(name []byte) error) error {
-	return r.readEnclosed('{', '}', want, func() error {
-		name, err := r.next()
-		if err != nil {
-			return err
+	if found := r.peekKind(); found != '{' {
+		return r.unexpected(found, want)
+	}
+	err := r.nextDelimiter()
+	for err == nil && r.peekKind() != '}' {
+		var name []byte
+		if name, err = r.nextName(); err == nil {
+			err = member(name)
 		}
-		return member(name)
-	})
+	}
+	if err == nil {
+		err = r.nextDelimiter()
+	}
+	return err
 }
 
 // Array reads an array. It calls element before each element, which reads it.
 func (r *Reader) Array(want string, element func() error) error {
-	return r.readEnclosed('[', ']', want, element)
-}
-
-// readEnclosed reads an object or an array, from its first delimiter to the last. item reads a part.
-func (r *Reader) readEnclosed(first, last jsontext.Kind, want string, item func() error) error {
-	err := r.expect(first, want)
-	if err == nil {
-		_, err = r.next()
+	if found := r.peekKind(); found != '[' {
+		return r.unexpected(found, want)
 	}
-	for err == nil && r.dec.PeekKind() != last {
-		err = item()
+	err := r.nextDelimiter()
+	for err == nil && r.peekKind() != ']' {
+		err = element()
 	}
 	if err == nil {
-		_, err = r.next()
+		err = r.nextDelimiter()
 	}
 	return err
 }
@@ -86,8 +115,15 @@ func (r *Reader) readEnclosed(first, last jsontext.Kind, want string, item func(
 // change the result or append to it. It is valid until the next Read. The parts of want are
 // joined for an error only.
 func (r *Reader) Text(want ...string) ([]byte, error) {
-	if err := r.expect('"', want...); err != nil {
-		return nil, err
+	if found := r.peekKind(); found != '"' {
+		return nil, r.unexpected(found, want...)
+	}
+	if r.isPlain {
+		r.last = r.plain.at + 1
+		if text := r.plain.text(); text != nil {
+			return text, nil
+		}
+		r.leavePlain()
 	}
 	return r.next()
 }
@@ -95,8 +131,15 @@ func (r *Reader) Text(want ...string) ([]byte, error) {
 // Number reads a whole number of 64 bits. A fraction or an exponent is an error, also of a
 // whole value such as 1.0, and so is -0.
 func (r *Reader) Number(want string) (int64, error) {
-	if err := r.expect('0', want); err != nil {
-		return 0, err
+	if found := r.peekKind(); found != '0' {
+		return 0, r.unexpected(found, want)
+	}
+	if r.isPlain {
+		r.last = r.plain.at + 1
+		if n, isPlain := r.plain.number(); isPlain {
+			return n, nil
+		}
+		r.leavePlain()
 	}
 	raw, err := r.next()
 	if err != nil {
@@ -114,17 +157,49 @@ func (r *Reader) Number(want string) (int64, error) {
 
 // Bool reads true or false.
 func (r *Reader) Bool(want string) (bool, error) {
-	kind := r.dec.PeekKind()
-	if kind != 't' {
-		if err := r.expect('f', want); err != nil {
-			return false, err
-		}
+	found := r.peekKind()
+	if found != 't' && found != 'f' {
+		return false, r.unexpected(found, want)
 	}
 	_, err := r.next()
-	return kind == 't', err
+	return found == 't', err
 }
 
-// next reads a delimiter, a number, a word, or a string, of which it returns the content.
+// peekKind returns the kind of the next delimiter, name or value.
+func (r *Reader) peekKind() jsontext.Kind {
+	if r.isPlain {
+		if kind := r.plain.peek(); kind != 0 {
+			return kind
+		}
+		r.leavePlain()
+	}
+	return r.dec.PeekKind()
+}
+
+// nextName reads the name of a member. The caller has called peekKind.
+func (r *Reader) nextName() ([]byte, error) {
+	if r.isPlain {
+		r.last = r.plain.at + 1
+		if name := r.plain.name(); name != nil {
+			return name, nil
+		}
+		r.leavePlain()
+	}
+	return r.next()
+}
+
+// nextDelimiter reads the delimiter that peekKind has found.
+func (r *Reader) nextDelimiter() error {
+	if r.isPlain {
+		r.plain.delimiter()
+		return nil
+	}
+	_, err := r.next()
+	return err
+}
+
+// next reads a delimiter, a number, a word, or a string, of which it returns the content. It reads
+// by dec: the caller has called leavePlain, or peekKind for a word.
 func (r *Reader) next() ([]byte, error) {
 	switch r.dec.PeekKind() {
 	case '{', '}', '[', ']':
@@ -172,11 +247,10 @@ var kinds = map[jsontext.Kind]string{
 	'[': "an array",
 }
 
-// expect returns an *Error unless the next value is of a kind: "want, not …".
-func (r *Reader) expect(kind jsontext.Kind, wants ...string) error {
-	found := r.dec.PeekKind()
-	if found == kind {
-		return nil
+// unexpected returns the *Error of a value of another kind than the wanted one: "want, not …".
+func (r *Reader) unexpected(found jsontext.Kind, wants ...string) error {
+	if r.isPlain {
+		r.leavePlain()
 	}
 	want := strings.Join(wants, "")
 	r.last = r.placeBehind(r.dec.InputOffset())

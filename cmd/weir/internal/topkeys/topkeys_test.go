@@ -23,9 +23,9 @@ func deny(s *Sketch, at time.Time, n int, values ...string) {
 // top is a report in a line.
 func top(s *Sketch, n int, at time.Time) string {
 	r := s.Top(n, at)
-	text := fmt.Sprint(r.Denials)
+	text := fmt.Sprint(r.Total)
 	for _, e := range r.Top {
-		text += fmt.Sprintf(" %s:%d", strings.Join(e.Values, "/"), e.Denials)
+		text += fmt.Sprintf(" %s:%d", strings.Join(e.Values, "/"), e.Count)
 		if e.Error > 0 {
 			text += fmt.Sprintf("-%d", e.Error)
 		}
@@ -95,7 +95,7 @@ func TestHashes(t *testing.T) {
 	s := New(512, Hashed)
 	deny(s, noon, 2, "192.0.2.1", "")
 	got := s.Top(5, noon).Top
-	if len(got) != 1 || got[0].Denials != 2 || len(got[0].Values) != 2 || len(got[0].Values[0]) != 16 || strings.Contains(top(s, 5, noon), "192.0.2.1") {
+	if len(got) != 1 || got[0].Count != 2 || len(got[0].Values) != 2 || len(got[0].Values[0]) != 16 || strings.Contains(top(s, 5, noon), "192.0.2.1") {
 		t.Errorf("%+v, want one key of two hashes of 16 digits", got)
 	}
 }
@@ -121,13 +121,13 @@ func TestErrorsAreBounded(t *testing.T) {
 		found := map[string]bool{}
 		for _, e := range r.Top {
 			k := e.Values[0]
-			if n := truth[k]; found[k] || n > e.Denials || n < e.Denials-e.Error {
-				t.Fatalf("seed %d: %s was denied %d times; the sketch has %d, of them up to %d of others (twice: %v)", seed, k, n, e.Denials, e.Error, found[k])
+			if n := truth[k]; found[k] || n > e.Count || n < e.Count-e.Error {
+				t.Fatalf("seed %d: %s was denied %d times; the sketch has %d, of them up to %d of others (twice: %v)", seed, k, n, e.Count, e.Error, found[k])
 			}
 			found[k] = true
 		}
-		if r.Denials != denials {
-			t.Errorf("seed %d: %d denials, want %d", seed, r.Denials, denials)
+		if r.Total != denials {
+			t.Errorf("seed %d: %d denials, want %d", seed, r.Total, denials)
 		}
 		for k, n := range truth {
 			if n > denials/64 && !found[k] {
@@ -208,9 +208,88 @@ func TestFrequentKeysStandOutOfAMillion(t *testing.T) {
 	for i, e := range report.Top {
 		var n int
 		if _, err := fmt.Sscanf(e.Values[0], "often %d", &n); err != nil {
-			t.Errorf("place %d: %s, %d ± %d, want one of those that are denied often", i, e.Values[0], e.Denials, e.Error)
-		} else if truth[n] > e.Denials || truth[n] < e.Denials-e.Error {
-			t.Errorf("%s was denied %d times, the sketch has %d ± %d", e.Values[0], truth[n], e.Denials, e.Error)
+			t.Errorf("place %d: %s, %d ± %d, want one of those that are denied often", i, e.Values[0], e.Count, e.Error)
+		} else if truth[n] > e.Count || truth[n] < e.Count-e.Error {
+			t.Errorf("%s was denied %d times, the sketch has %d ± %d", e.Values[0], truth[n], e.Count, e.Error)
 		}
+	}
+}
+
+// use counts n uses of a key as callers do, at equal distances from an instant on.
+func use(s *Sketch, at time.Time, every time.Duration, n int, value string) {
+	key := weir.K(value)
+	for i := range n {
+		if weight := s.Weight(); weight > 0 {
+			s.AddUse(&key, weight, at.Add(time.Duration(i)*every).UnixMicro())
+		}
+	}
+}
+
+// TestSeldomUsesAreAllCounted: below sampledRate a second no use is left out.
+func TestSeldomUsesAreAllCounted(t *testing.T) {
+	s := New(512, Shown)
+	use(s, noon, 5*time.Millisecond, 5000, "ann")
+	want(t, s, 5, noon.Add(25*time.Second), "5000 ann:5000")
+	if r := s.Top(1, noon.Add(25*time.Second)); r.Weight != 1 {
+		t.Errorf("the greatest weight is %d, want 1", r.Weight)
+	}
+}
+
+// TestFrequentUsesAreEstimated: above it the sketch counts a sample, whose estimate is close, and
+// returns to every use when the rate falls.
+func TestFrequentUsesAreEstimated(t *testing.T) {
+	const uses = 4_000_000 // in eight seconds
+	s := New(512, Shown)
+	use(s, noon, 2*time.Microsecond, uses, "ann")
+	r := s.Top(1, noon.Add(8*time.Second))
+	if n := r.Top[0].Count; n < uses*8/10 || n > uses*12/10 {
+		t.Errorf("%d uses, want about %d", n, uses)
+	}
+	if r.Weight < 64 {
+		t.Errorf("the greatest weight is %d, want a sample", r.Weight)
+	}
+	use(s, noon.Add(time.Minute), 10*time.Millisecond, 50_000, "bob")
+	if got := s.Weight(); got != 1 {
+		t.Errorf("after a quiet time the weight is %d, want 1", got)
+	}
+}
+
+// BenchmarkAddUse measures the cost of a use for a decision: of one key, and of a million keys.
+func BenchmarkAddUse(b *testing.B) {
+	for _, keys := range []int{1, 1 << 20} {
+		b.Run(fmt.Sprint(keys), func(b *testing.B) {
+			all := make([]weir.Key, keys)
+			for i := range all {
+				all[i] = weir.K(fmt.Sprint("some.address.", i))
+			}
+			s := New(512, Shown)
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for i := 0; pb.Next(); i++ {
+					if weight := s.Weight(); weight > 0 {
+						s.AddUse(&all[i%keys], weight, time.Now().UnixMicro())
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkAdd measures the cost of a denial: of one key, and of a million keys, which take over
+// counters of each other.
+func BenchmarkAdd(b *testing.B) {
+	for _, keys := range []int{1, 1 << 20} {
+		b.Run(fmt.Sprint(keys), func(b *testing.B) {
+			all := make([]weir.Key, keys)
+			for i := range all {
+				all[i] = weir.K(fmt.Sprint("some.address.", i))
+			}
+			s := New(512, Shown)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				s.Add(all[i%keys], noon.UnixMicro())
+			}
+		})
 	}
 }

@@ -14,12 +14,12 @@ import (
 )
 
 // decideCall decides a resolved call and charges the hits that it grants. After an error of an
-// item, c.err, no further one is decided.
+// item, c.err, it decides no further item.
 func (s *Service) decideCall(c *call) {
 	s.refundItems(c)
 	c.over = !s.grant(c)
-	// A shadowed item is charged as if it were enforced: together with a granted
-	// request, if it fits. It denies nothing.
+	// A shadowed item is charged as if it were enforced: if it fits and the request is granted.
+	// It denies nothing.
 	op := engine.Attempt
 	if c.over {
 		op = engine.Peek
@@ -30,9 +30,9 @@ func (s *Service) decideCall(c *call) {
 	}
 }
 
-// grant charges the enforced items and those with quota if the request is granted, and
-// reports whether it is: all enforced items fit and, if there are items with quota, at
-// least one of these. Every item gets its result.
+// grant reports whether the request is granted, and charges its enforced items and its items
+// with quota. All enforced items must fit. If there are items with quota, at least one of them
+// must fit. Every item gets its result.
 func (s *Service) grant(c *call) bool {
 	hard, soft := c.itemsOf(enforced), c.itemsOf(quota)
 	spared := len(soft) == 0 || c.quotaSpared()
@@ -53,7 +53,7 @@ func (s *Service) grant(c *call) bool {
 	if spared || len(fitting(soft)) > 0 {
 		return true
 	}
-	// A concurrent request took the last of every quota after the peek.
+	// After the peek, concurrent requests have used up every quota.
 	s.rollBack(c)
 	c.decideEach(hard, engine.Peek)
 	return false
@@ -69,13 +69,13 @@ func (c *call) itemsOf(k kind) (items []*item) {
 	return items
 }
 
-// fitting returns the items that are not over their limits.
+// fitting returns those items that are not over their limits.
 func fitting(items []*item) []*item {
 	return slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.over })
 }
 
-// quotaSpared reports whether some item with quota is never over: one that gives hits
-// back, or a shadowed one.
+// quotaSpared reports whether an item with quota cannot be over its limit, because it gives
+// hits back or is shadowed.
 func (c *call) quotaSpared() bool {
 	return slices.ContainsFunc(c.items, func(it item) bool {
 		neverOver := it.kind == refunded || it.kind == shadowed
@@ -90,15 +90,15 @@ func (s *Service) grantAll(c *call, items []*item) bool {
 		return !items[0].over
 	}
 	granted, err := c.decideTogether(items)
-	if _, apart := errors.AsType[*engine.CallError](err); apart { // nothing has changed
+	if _, apart := errors.AsType[*engine.CallError](err); apart { // rejected; nothing is charged
 		return s.grantInSteps(c, items)
 	}
 	c.err = cmp.Or(c.err, err)
 	return granted
 }
 
-// grantInSteps is grantAll for items that cannot be decided together. It looks at all of
-// them, and charges them if all fit. A denied look begins its block.
+// grantInSteps does the work of grantAll for items that cannot be decided together. It probes
+// all items, and reserves them if all fit. A denied probe starts the block of its limit.
 func (s *Service) grantInSteps(c *call, items []*item) bool {
 	c.decideEach(items, engine.Probe)
 	if len(fitting(items)) < len(items) {
@@ -108,15 +108,15 @@ func (s *Service) grantInSteps(c *call, items []*item) bool {
 	c.reserveEach(items)
 	fit := fitting(items)
 	if len(fit) < len(items) {
-		s.rollBack(c) // one of them, or a concurrent request, took the room after the look
+		s.rollBack(c) // another item or a concurrent request took the room after the probe
 		c.decideEach(fit, engine.Peek)
 	}
 	return len(fit) == len(items)
 }
 
-// countDenials repeats as attempts the looks that were denied under a policy that counts denials.
-// If an attempt finds room by now, the request is denied all the same, and its hits count as those
-// of a denial.
+// countDenials repeats denied probes as attempts, if their policy counts denials. If such an
+// attempt fits by now, the request is denied all the same, and its hits count as those of a
+// denial.
 func (c *call) countDenials(items []*item) {
 	for _, it := range items {
 		if !it.over || it.rule.Mode != weir.CountDenied {
@@ -131,31 +131,32 @@ func (c *call) countDenials(items []*item) {
 	}
 }
 
-// background is the context of every decision. A cancelled call is charged all the same:
-// hanging up must not bypass a limit. And a fallback bounds the time of the store; it learns
-// nothing from proxies that hang up first.
+// background is the context of every decision. A cancelled call is charged as well, because a
+// client must not bypass a limit by closing its connection. A fallback bounds the time of the
+// store, and must not take the cancellation of a proxy for a failure.
 var background = context.Background()
 
-// decideEach decides items, each by itself, unless an item had an error before.
+// decideEach decides items separately. After an error of an item it does nothing.
 func (c *call) decideEach(items []*item, op engine.Op) {
-	if len(items) == 0 || c.err != nil { // most requests have items of one kind
+	if len(items) == 0 || c.err != nil { // most requests have items of one kind only
 		return
 	}
 	asked := c.newRequests(items, op, false)
-	if len(asked) == 1 { // a batch of one costs more
-		asked[0].Outcome, asked[0].Err = asked[0].Rule.Decide(background, &asked[0].Request)
+	if len(asked) == 1 { // faster than a batch of one
+		asked[0].Decide(background)
 	} else {
 		enforce.DecideAll(background, asked)
 	}
 	c.takeResults(items, asked)
 }
 
-// reserveTime is the longest life of a reservation of reserveEach: longer than a request takes.
-// None lives longer than the longest window of its limits, as on every front.
+// reserveTime is the longest life of a reservation of reserveEach. It is longer than a request
+// takes. The life is bounded by the longest window of its limits, as on every front.
 const reserveTime = 10 * time.Second
 
-// reserveEach attempts items, each by itself and as a reservation, which rollBack can cancel: also
-// one whose answer was lost. Most are never settled, and their units stay as granted.
+// reserveEach attempts items separately, each as a reservation. rollBack can cancel a
+// reservation, also one with an answer that was lost. Most reservations are never settled, and their
+// units stay as granted.
 func (c *call) reserveEach(items []*item) {
 	if c.err != nil {
 		return
@@ -175,7 +176,8 @@ func (c *call) reserveEach(items []*item) {
 	c.takeResults(items, asked)
 }
 
-// decideTogether decides items as one attempt (R7), and reports whether it was granted.
+// decideTogether decides items as one attempt (rule R7: all or nothing), and reports whether it
+// was granted.
 func (c *call) decideTogether(items []*item) (bool, error) {
 	asked := c.newRequests(items, engine.Attempt, true)
 	if err := enforce.DecideTogether(background, asked); err != nil {
@@ -191,8 +193,8 @@ func (c *call) decideTogether(items []*item) (bool, error) {
 	return asked[0].Outcome.Allowed, nil
 }
 
-// ownWait returns the wait of an item by its own limits. That of its decision is the longest
-// of all items that are decided together.
+// ownWait returns the wait of an item by its own limits. Its decision has the longest wait of
+// all items that are decided together.
 func ownWait(a *enforce.Item) (wait time.Duration) {
 	for i := range a.States {
 		st := &a.States[i]
@@ -204,8 +206,8 @@ func ownWait(a *enforce.Item) (wait time.Duration) {
 	return wait
 }
 
-// newRequests returns the requests of items. A decision about one limit needs no states: so a
-// cached denial can answer it (R8).
+// newRequests returns the requests of items. A decision of one limit has no states, so that a
+// cached denial can answer it (rule R8).
 func (c *call) newRequests(items []*item, op engine.Op, together bool) []enforce.Item {
 	asked := c.asked[:0]
 	for _, it := range items {
@@ -219,7 +221,7 @@ func (c *call) newRequests(items []*item, op engine.Op, together bool) []enforce
 	return asked
 }
 
-// takeResults sets the results of items, and the first error.
+// takeResults copies the decisions to the items, and stores the first error in c.err.
 func (c *call) takeResults(items []*item, asked []enforce.Item) {
 	for i, it := range items {
 		a := &asked[i]
@@ -233,8 +235,8 @@ func (c *call) takeResults(items []*item, asked []enforce.Item) {
 	}
 }
 
-// takeResult sets the result of the item. It shows the limit that denied the item, otherwise the
-// limit with the least remaining.
+// takeResult sets the result of the item. It shows the limit that denied the item, otherwise
+// the limit with the least remaining hits.
 func (it *item) takeResult(c *call, a *enforce.Item) {
 	d := &a.Outcome.Decision
 	it.result = result{
@@ -266,15 +268,15 @@ func (it *item) takeResult(c *call, a *enforce.Item) {
 	if a.Outcome.Applied.Shadow {
 		d = &a.Outcome.Applied.Would
 	}
-	// such an attempt charges nothing
+	// An attempt of a policy that counts reports charges nothing.
 	it.charged = a.Op == engine.Attempt && d.Granted > 0 && !it.rule.Reported
 }
 
 // refundItems gives back the hits of the items with is_negative_hits. The protocol does not
-// name the instant of the grant, so each limit refunds the oldest hits that still count, and
-// never more hits than count (R10). No window then holds more than was granted in it and not
-// given back: the hits that stay are newer than those that should have stayed, and count
-// longer. Under count: reported an attempt has charged no hits.
+// name the instant of the grant. So each limit refunds the oldest hits that still count, and
+// never more hits than count (rule R10). The hits that stay are newer than the ones that were
+// meant, so they count longer. No window then holds more hits than were granted in it and not
+// given back. A policy with count: reported has charged no hits, so it refunds none.
 func (s *Service) refundItems(c *call) {
 	items := c.itemsOf(refunded)
 	if len(items) == 0 {
@@ -293,12 +295,12 @@ func (s *Service) refundItems(c *call) {
 	}
 }
 
-// rollBackTime bounds the time of one rollback.
+// rollBackTime bounds the time of a rollback.
 const rollBackTime = time.Second
 
-// rollBack cancels the reservations of a request that is denied or fails all the same, and its
-// grants carry no warning. Other charges of it stay and are counted, as those whose reservation
-// cannot be cancelled: their limits then grant too little, never too much.
+// rollBack cancels the reservations of a request that is denied or fails, and drops the
+// warnings of its grants. Its other charges stay and are counted, as do reservations that
+// cannot be cancelled. Their limits then grant too little, never too much.
 func (s *Service) rollBack(c *call) {
 	c.warnings = nil
 	var reserved []*item
@@ -315,7 +317,7 @@ func (s *Service) rollBack(c *call) {
 	s.Counts.Kept.Add(kept)
 }
 
-// cancel settles reservations with 0 units. It returns the hits that stay charged.
+// cancel settles reservations with 0 units. It returns the number of hits that stay charged.
 func (s *Service) cancel(reserved []*item) (kept int64) {
 	if len(reserved) == 0 {
 		return 0
@@ -337,7 +339,7 @@ func (s *Service) cancel(reserved []*item) (kept int64) {
 		r := &calls[i].Result
 		err := calls[i].Err
 		switch {
-		case errors.Is(err, engine.ErrExpired): // it was never granted
+		case errors.Is(err, engine.ErrExpired): // the reservation was never granted
 		case err != nil:
 			kept += it.n
 			s.outages.NoDecision(err)
@@ -356,7 +358,8 @@ func (s *Service) cancel(reserved []*item) (kept int64) {
 	return kept
 }
 
-// observe reports a step of the item that enforce did not make. Its rule has a handle.
+// observe reports a step of the item that package enforce did not make. The rule of the item
+// has a handle.
 func (it *item) observe(r enforce.Request, d weir.Decision) {
 	made := enforce.Item{Request: r, Outcome: enforce.Outcome{Decision: d}}
 	it.rule.Handle.Observe(enforce.Call{Item: made})

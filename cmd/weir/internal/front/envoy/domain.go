@@ -36,17 +36,18 @@ type domain struct {
 	histories string            // the policy name under which engines store its histories
 	rules     *envoyconf.Domain // nil for a policy
 	limits    []*limit          // the limits of rules, by Rule.Index
-	policy    *enforce.Rule     // in a mode without partial grants; nil for rules
+	policy    *enforce.Rule     // never in mode partial; nil for rules
 	shown     []*shownLimit     // one for each limit of the policy
 
 	overridden *Hits // the hits of all overrides; nil for a policy
 
-	warned    sync.Once         // a value that is no address was logged
+	warned    sync.Once         // logs the first value that is not an address
 	mu        sync.Mutex        // protects overrides
 	overrides map[string]*limit // by their numbers and keys
 }
 
-// compile returns the domains of a configuration and of policies.
+// compile returns the domains of a configuration and of policies. before are the domains in
+// force.
 func (s *Service) compile(config *envoyconf.Config, policies []*enforce.Rule, before domains) (domains, error) {
 	next := domains{}
 	if config != nil {
@@ -67,12 +68,12 @@ func (s *Service) compile(config *envoyconf.Config, policies []*enforce.Rule, be
 	return next, nil
 }
 
-// compileDomain compiles the rules of a domain. A rule that was in force before keeps
-// its counts. all is the number of rules of all domains.
+// compileDomain compiles the rules of a domain. A rule that is in before, the domain in force,
+// keeps its counts. all is the number of rules of all domains.
 func (s *Service) compileDomain(rules *envoyconf.Domain, before *domain, all int) (*domain, error) {
 	d := &domain{name: rules.Name, histories: rules.Policy, rules: rules, overridden: new(Hits)}
 	known := map[string]*limit{}
-	if before != nil && before.rules != nil { // and not a policy of that name
+	if before != nil && before.rules != nil { // before may be a policy with the same name
 		d.overridden = before.overridden
 		for _, l := range before.limits {
 			known[ruleID(l.rule)] = l
@@ -97,12 +98,12 @@ func (s *Service) compileDomain(rules *envoyconf.Domain, before *domain, all int
 	return d, nil
 }
 
-// ruleID identifies a rule by its place. Paths alone are ambiguous: keys may hold dots.
+// ruleID identifies a rule by its place. A path alone is ambiguous, because keys may contain
+// dots.
 func ruleID(r *envoyconf.Rule) string { return strings.Join(r.Keys, "\x00") + "\x00" + r.Path }
 
-// addPolicy adds a policy as a domain of its name: requests name it, and the entries of a
-// descriptor name its dimensions. The mode partial becomes all or nothing: the protocol has no
-// partial grants.
+// addPolicy adds a policy as a domain with its name. The entries of a descriptor name its
+// dimensions. The protocol has no partial grants, so mode partial becomes all or nothing.
 func (ds domains) addPolicy(p *enforce.Rule, e engine.Engine) error {
 	name := p.Name
 	for _, d := range ds {
@@ -129,19 +130,20 @@ func (ds domains) addPolicy(p *enforce.Rule, e engine.Engine) error {
 	return nil
 }
 
-// step is how the decisions of a request come in, which may take several.
+// step describes a decision to the observer: it came over gRPC, and its request may take
+// several steps.
 var step = &calls.Via{Protocol: observe.GRPC, Step: true}
 
-// note counts the outcome of an item, unless the policy is a shadow: its steps are counted.
+// note counts the outcome of an item. The steps of a shadow policy are counted already.
 func (d *domain) note(c observe.Call) {
 	if !d.policy.Shadow {
 		calls.Of(d.policy).Note(c)
 	}
 }
 
-// toShownLimit converts a limit to the nearest one that the protocol can express. Hits are
-// held for the longest time of a concurrency limit, because the protocol has no settlement, so
-// such a limit is one per window.
+// toShownLimit converts a limit to the nearest one that the protocol can express. The protocol
+// has no settlement. So a hit of a concurrency limit is held for its longest time, which is
+// shown as the window.
 func toShownLimit(limit *engine.Limit) *shownLimit {
 	l := limit.Describe()
 	if p := limit.Period; p != nil && p.Period == weir.Month {
@@ -149,7 +151,7 @@ func toShownLimit(limit *engine.Limit) *shownLimit {
 	}
 	hits, window := l.Max, l.Window+l.MaxHold // one of them is 0
 	if l.Burst > l.Max {
-		// The same rate, for as many hits as can remain.
+		// Show the burst and a window that give the same rate.
 		hits = l.Burst
 		window, _ = answer.Longest(limit)
 	}
@@ -161,9 +163,9 @@ func toShownLimit(limit *engine.Limit) *shownLimit {
 }
 
 // target returns the target of entries: the dimensions of the policy, and plan-by. A policy
-// without dimensions accepts any entries, since a descriptor must have one. Empty values become
-// emptyMark. A value that is not an address counts as it is written, because proxies let requests
-// pass after an error. The first one is logged.
+// without dimensions accepts any entries, because a descriptor must have one. emptyMark
+// replaces empty values. A value that is not an address counts as it is written, because
+// proxies let requests pass after an error. The first such value is logged.
 func (s *Service) target(d *domain, entries []envoyconf.Entry) (enforce.Target, error) {
 	if len(d.policy.Dimensions()) == 0 {
 		entries = slices.DeleteFunc(slices.Clone(entries), func(e envoyconf.Entry) bool {
@@ -195,12 +197,12 @@ func (s *Service) target(d *domain, entries []envoyconf.Entry) (enforce.Target, 
 	return t, err
 }
 
-// limit is a compiled rule, or a compiled override of a request. It never changes.
+// limit is a compiled rule, or a compiled override of a request. It is immutable.
 type limit struct {
-	rule     *envoyconf.Rule // an override has a rule with only numbers
-	enforced *enforce.Rule   // with this limit alone; nil if it is unlimited
+	rule     *envoyconf.Rule // the rule of an override has only numbers
+	enforced *enforce.Rule   // has only this limit; nil if unlimited
 	shown    *shownLimit
-	salt     string // prefix of each key; of an override, its period and a hash of its keys
+	salt     string // prefix of each key: the period of an override and a hash of its keys
 	tally    *Hits
 	top      *topkeys.Sketch // the most denied keys; nil if none are kept, and for an override
 }
@@ -217,7 +219,7 @@ func (s *Service) newLimit(d *domain, r *envoyconf.Rule, salt string) (*limit, e
 		answer.InFixedWindows(&w, windows.monthly(r))
 	}
 	if len(r.Varying) > 0 || salt != "" {
-		// All values are one dimension.
+		// One dimension holds all values.
 		w.By = []string{w.Name}
 	}
 	var err error
@@ -230,7 +232,7 @@ func (s *Service) newLimit(d *domain, r *envoyconf.Rule, salt string) (*limit, e
 }
 
 // key returns the key of the limit for the entries in c.entries: the values that have separate
-// histories. Equal keys of one limit mean that all of these are equal.
+// histories. Two keys of a limit are equal only if all of these values are equal.
 func (l *limit) key(c *call) weir.Key {
 	if len(l.enforced.Dimensions()) == 0 {
 		return weir.Key{}
@@ -254,21 +256,21 @@ func (l *limit) key(c *call) weir.Key {
 	return weir.K(string(b))
 }
 
-// longMark begins the hash that replaces a value too long for a key. No other value
-// begins with it: the text of a request is UTF-8, which has no such byte, and periods
-// and lengths never have this form.
+// longMark begins the hash that replaces a value too long for a key. No other key begins with
+// it: the text of a request is UTF-8, which has no such byte, and periods and lengths do not
+// begin so.
 const longMark = "\xff\xff\xff\xff"
 
-// emptyMark replaces an empty value, which no key has (R14). The reference service counts an
-// empty value like any other. An error would be worse than the history that such callers
-// share: Envoy passes requests on errors by default.
+// emptyMark replaces an empty value, which a key must not have (rule R14). The reference
+// service counts an empty value like any other. An error would be worse than a history that
+// callers share, because Envoy passes requests on errors by default.
 const emptyMark = "\xff"
 
 // Windows is the kind of the windows of a configuration's rules.
 type Windows uint8
 
 const (
-	// Rolling windows: "per minute" bounds every minute.
+	// Rolling windows bound every span: "per minute" holds in any 60 seconds.
 	Rolling Windows = iota
 
 	// Fixed windows, as in the reference: each begins at a whole multiple of its length
@@ -276,16 +278,16 @@ const (
 	// two windows.
 	Fixed
 
-	// CalendarMonth is Fixed, and a window of one month begins with the month of the calendar.
+	// CalendarMonth is like Fixed, but a window of one month is a month of the calendar.
 	CalendarMonth
 )
 
-// monthly reports whether the windows of a rule are months of the calendar.
+// monthly reports whether the windows of a rule are calendar months.
 func (w Windows) monthly(r *envoyconf.Rule) bool {
 	return w == CalendarMonth && r.Unit == envoyconf.Month && r.Multiplier <= 1
 }
 
-// String returns the word of the command line.
+// String returns the word for the windows in flags.
 func (w Windows) String() string { return [...]string{"rolling", "fixed", "calendar-month"}[w] }
 
 // Bounds of the overrides that a domain caches. Requests choose them, so a full cache is
@@ -295,11 +297,12 @@ const (
 	maxCachedBytes = 1 << 10 // bytes of the numbers and keys of an override
 )
 
-// overrideNames bounds the names of histories of overrides, for each domain and length of
-// a period. Two descriptors of one request are decided in one step if their names differ.
+// overrideNames bounds the number of names for histories of overrides, for each domain and
+// length of a period. Two descriptors of a request can be decided in one step only if their
+// names differ.
 const overrideNames = 64
 
-// checkOverride validates a limit of the request's own.
+// checkOverride validates a limit that a request carries.
 func checkOverride(o *common.RateLimitDescriptor_RateLimitOverride) error {
 	if o == nil {
 		return nil
@@ -319,10 +322,10 @@ func checkOverride(o *common.RateLimitDescriptor_RateLimitOverride) error {
 	return nil
 }
 
-// override returns the limit of a descriptor with numbers of its own, which replaces any
-// rule. Its histories belong to the keys and values of c.entries and to the period, but
-// not to the number of requests: after a change of the number the hits still count
-// (R12), while a limit per second and one per minute are separate.
+// override returns the limit of a descriptor that carries its own numbers, which replace any
+// rule. Its histories belong to the keys and values of c.entries and to the period. They do not
+// depend on the number of requests, so hits still count after a change of the number (rule
+// R12).
 func (s *Service) override(d *domain, c *call, o *common.RateLimitDescriptor_RateLimitOverride) (*limit, error) {
 	key := binary.AppendUvarint(c.text[:0], uint64(o.RequestsPerUnit))
 	key = binary.AppendUvarint(key, uint64(o.Unit))

@@ -41,16 +41,16 @@ const (
 	idleTime   = 2 * time.Minute
 )
 
-// Allowance is the number of bytes that a connection may send before its first authorized
-// call is complete: the largest header list and message, the handshake of TLS, and a
-// burst of further calls. The header lists of calls that are not authorized count once more,
-// without compression.
+// Allowance is the number of bytes that a connection may send before its first authorized call
+// is complete. It fits the largest header list and message, the handshake of TLS, and a burst
+// of further calls. The header lists of unauthorized calls count a second time, without
+// compression.
 const Allowance = 96 << 10
 
-// ageGrace is the time that calls have to finish on a connection that is too old.
+// ageGrace is the time for calls to finish on a connection that has reached its maximum age.
 const ageGrace = time.Minute
 
-// Listener serves a Service over gRPC, with the gRPC health service beside it.
+// Listener serves a Service over gRPC, together with the gRPC health service.
 type Listener struct {
 	service *Service
 	server  *grpc.Server
@@ -58,8 +58,7 @@ type Listener struct {
 	access  *Access
 }
 
-// NewListener returns a listener that does not serve yet. config enables TLS; nil is
-// plain text.
+// NewListener returns a listener that does not serve yet. If config is nil, it has no TLS.
 func NewListener(s *Service, config *tls.Config, access *Access) *Listener {
 	l := &Listener{service: s, health: newHealthService(), access: access}
 	secure := insecure.NewCredentials()
@@ -95,8 +94,8 @@ func NewListener(s *Service, config *tls.Config, access *Access) *Listener {
 	return l
 }
 
-// Serve answers requests until on is closed or Drain is called; then it returns nil. It
-// is called once, and before Drain.
+// Serve answers requests until on is closed or Drain is called. It then returns nil. It is
+// called once, before Drain.
 func (l *Listener) Serve(on net.Listener) error {
 	if err := l.server.Serve(on); err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("envoy: cannot accept connections: %w", err)
@@ -108,9 +107,9 @@ func (l *Listener) Serve(on net.Listener) error {
 // are still answered: proxies need a moment to switch to other servers.
 func (l *Listener) NotServing() { l.health.Shutdown() }
 
-// Drain accepts no more connections, ends health watches, and has gRPC send GOAWAY. It
-// returns when all calls that were sent have been answered and the connections are closed,
-// or ctx is done; its error is that of ctx, and reports that calls were cut off.
+// Drain accepts no more connections, ends health watches, and sends GOAWAY. It returns when all
+// calls are answered and the connections are closed. If ctx is done earlier, it cuts off the
+// calls and returns the error of ctx.
 func (l *Listener) Drain(ctx context.Context) error {
 	l.health.end()
 	inTime := context.AfterFunc(ctx, l.server.Stop)
@@ -121,10 +120,11 @@ func (l *Listener) Drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Access authorizes calls and bounds requests in flight. Health requests need neither.
+// Access authorizes calls and bounds the requests in flight. Health calls need no authorization
+// and are not bounded.
 type Access struct {
-	Token        *listen.Secret  // authorizes calls; nil = no token does
-	TLS          *listen.TLS     // its client certificates do, too; nil = none does
+	Token        *listen.Secret  // authorizes calls; nil = none
+	TLS          *listen.TLS     // its client certificates authorize calls; nil = none
 	Capacity     *calls.Capacity // bounds the requests in flight
 	Unauthorized *atomic.Int64   // counts rejected calls
 }
@@ -132,8 +132,8 @@ type Access struct {
 // Private reports whether callers must authenticate.
 func (a *Access) Private() bool { return a.Token != nil || a.TLS != nil }
 
-// authorized reports whether a call shows the token or a certificate, where one of them is
-// required. Its message has not been read.
+// authorized reports whether a call has the token or a certificate, if one of them is required.
+// The message of the call has not been read yet.
 func (a *Access) authorized(p *peer.Peer, authorization []string) bool {
 	if !a.Private() {
 		return true
@@ -160,12 +160,11 @@ var (
 // healthPrefix begins the methods that need no authorization.
 var healthPrefix = "/" + grpc_health_v1.Health_ServiceDesc.ServiceName + "/"
 
-// callCost is the memory for a call without its message: a stack, a stream.
+// callCost is the memory of a call without its message, for its stack and its stream.
 const callCost = 8 << 10
 
-// admit rejects calls by their headers, before gRPC buffers anything of them. A health
-// call that is not authorized takes from the allowance of its connection until it is
-// answered.
+// admit rejects calls by their headers, before gRPC buffers anything of them. An unauthorized
+// health call uses a part of its connection's allowance until it is answered.
 func (l *Listener) admit(ctx context.Context, call *tap.Info) (context.Context, error) {
 	p, _ := peer.FromContext(ctx) // gRPC sets it
 	authorized := l.access.authorized(p, call.Header["authorization"])
@@ -187,16 +186,16 @@ func (l *Listener) admit(ctx context.Context, call *tap.Info) (context.Context, 
 		}
 		return context.WithValue(ctx, stranger{}, p.Addr), nil
 	}
-	// The connection is closed unless a call that shows the token or a certificate follows in time.
+	// The connection is closed unless a call with the token or a certificate follows in time.
 	l.access.Unauthorized.Add(1)
 	listen.ConnFrom(p.Addr).Demote()
 	return reject(ctx, errUnauthenticated)
 }
 
-// headerBytes returns the memory of the header list of a call. A stranger's connection spends
-// it, because compression makes a list of 16 KiB of a few bytes.
+// headerBytes returns the memory of the header list of a call. An unauthenticated connection
+// spends it, because compression can make a list of 16 KiB from a few bytes.
 func headerBytes(call *tap.Info) (n int) {
-	const entry = 32 // as HTTP/2 counts, for the strings and their place
+	const entry = 32 // the overhead of a field that HTTP/2 counts
 	n = len(call.FullMethodName) + entry
 	for name, values := range call.Header {
 		for _, v := range values {
@@ -206,11 +205,12 @@ func headerBytes(call *tap.Info) (n int) {
 	return n
 }
 
-// stranger is the context key of the address of a health call that is not authorized.
+// stranger is the context key of the address of an unauthorized health call.
 type stranger struct{}
 
-// begin admits the connection of an authorized health call. Its message has been read.
-// end follows when the call ends. It gives a stranger's allowance back to the connection.
+// begin admits the connection of an authorized health call, after its message was read. end
+// must be called when the call ends. It returns the allowance of an unauthorized call to its
+// connection.
 func begin(ctx context.Context) (end func()) {
 	if from, ok := ctx.Value(stranger{}).(net.Addr); ok {
 		return func() { listen.ConnFrom(from).Spend(-callCost) }
@@ -221,8 +221,8 @@ func begin(ctx context.Context) (end func()) {
 	return func() {}
 }
 
-// reject returns err. A call with a deadline is rejected later, by its handler and
-// before its message is read: gRPC keeps the timer of a call that is rejected here.
+// reject rejects a call with err. A call with a deadline is rejected later, by its handler and
+// before its message is read. gRPC would keep the timer of a call that is rejected here.
 func reject(ctx context.Context, err error) (context.Context, error) {
 	if _, timed := ctx.Deadline(); timed {
 		return context.WithValue(ctx, rejection{}, err), nil
@@ -242,8 +242,8 @@ var serviceDesc = grpc.ServiceDesc{
 	Metadata:    pb.RateLimitService_ServiceDesc.Metadata,
 }
 
-// handle reads a request and returns its answer within the capacity, if the gate of the
-// listener lets it in. It admits the connection. There are no interceptors.
+// handle reads a request and returns its answer, unless admit has rejected the call or too many
+// requests are in flight. It admits the connection. There are no interceptors.
 func handle(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 	if err, rejected := ctx.Value(rejection{}).(error); rejected {
 		return nil, err
@@ -269,11 +269,12 @@ func handle(srv any, ctx context.Context, decode func(any) error, _ grpc.UnarySe
 	return answered, err
 }
 
-// Names with a health status: the server, the protocol's service, the reference's name.
+// healthNames are the names with a health status: the server, the protocol's service, and the name
+// in the reference service.
 var healthNames = []string{"", pb.RateLimitService_ServiceDesc.ServiceName, "ratelimit"}
 
-// healthService is gRPC's health service. It requires no token, so it stores nothing
-// about unknown names, and it ends all watches when the server drains.
+// healthService is gRPC's health service. It requires no token, so it stores nothing about
+// unknown names. It ends all watches when the server drains.
 type healthService struct {
 	*health.Server
 	draining context.Context
@@ -311,7 +312,7 @@ func (h *healthService) Watch(r *grpc_health_v1.HealthCheckRequest, to grpc_heal
 	return err
 }
 
-// watcher is a watch with a context of its own.
+// watcher is a watch with its own context.
 type watcher struct {
 	grpc_health_v1.Health_WatchServer
 	ctx context.Context

@@ -13,7 +13,8 @@ import (
 	"github.com/weirlimit/weir/internal/enforce"
 )
 
-// call is the state of one request. It is reused; answers do not reference it.
+// call is the state of one request. It is reused for later requests, so answers must not
+// reference it.
 type call struct {
 	request  *pb.RateLimitRequest
 	domain   *domain           // nil = unknown
@@ -23,19 +24,20 @@ type call struct {
 	text     []byte            // scratch for keys
 	replaced map[string]bool   // rule names in the replaces of an applied rule; nil = none
 
-	err      error    // that of the first item without a decision
+	err      error    // error of the first item without a decision
 	over     bool     // the request is denied
 	degraded bool     // a fallback answered
 	warnings []string // the limits with a warning on this request
 }
 
-// maxDescriptors bounds the descriptors of a request: each may take steps of the store.
+// maxDescriptors bounds the descriptors of a request, because each may take several steps of
+// the store.
 const maxDescriptors = 256
 
-// maxKept bounds the memory kept for further calls, in entries.
+// maxKept bounds the number of entries with memory that is kept for later requests.
 const maxKept = 256
 
-// reset clears the call.
+// reset clears the call for its next use.
 func (c *call) reset() {
 	if cap(c.entries) > maxKept || cap(c.text) > 1<<16 {
 		*c = call{}
@@ -47,16 +49,16 @@ func (c *call) reset() {
 	*c = call{items: c.items[:0], asked: c.asked[:0], entries: c.entries[:0], text: c.text[:0]}
 }
 
-// kind is the part of a descriptor in the decision.
+// kind is the role of a descriptor in the decision.
 type kind uint8
 
 const (
 	free      kind = iota // no rule applies
-	unlimited             // its rule grants everything
-	refunded              // it gives hits back
-	enforced              // it is granted, or the request is denied
-	shadowed              // it is decided, and reported as OK
-	quota                 // the request is denied only if all of these are
+	unlimited             // the rule grants everything
+	refunded              // the descriptor gives hits back
+	enforced              // the request is denied unless it fits
+	shadowed              // the descriptor is decided, and reported as OK
+	quota                 // the request is denied if no descriptor of this kind fits
 )
 
 // item is one descriptor of a request, with its result.
@@ -64,19 +66,19 @@ type item struct {
 	kind   kind
 	limit  *limit         // nil for a policy
 	rule   *enforce.Rule  // the rule of the limit, or the policy
-	target enforce.Target // in the rule
+	target enforce.Target // the key in the rule
 	n      int64          // hits
 
 	result
 	charged     bool   // the last decision charged the hits
-	reservation string // the id under which they were charged; "" = none
+	reservation string // id of the reservation of the hits; "" = none
 }
 
 // result is the decision about an item.
 type result struct {
 	over      bool
 	remaining int64
-	wait      time.Duration // until the same hits would be granted; weir.Never
+	wait      time.Duration // until the same hits fit; may be weir.Never
 	reset     time.Duration // until no hit counts any more
 	shown     *shownLimit
 }
@@ -104,7 +106,7 @@ func (s *Service) resolve(c *call) error {
 			return fmt.Errorf("descriptors[%d].%w", i, err)
 		}
 	}
-	for i := range c.items { // rules that other rules of the request replace
+	for i := range c.items { // drop rules that another rule of the request replaces
 		it := &c.items[i]
 		if it.limit != nil && it.kind != unlimited && c.replaced[it.limit.rule.Name] {
 			c.items[i] = item{}

@@ -2,23 +2,27 @@
 // request names a domain and descriptors. The answer has a status for each descriptor, in
 // their order.
 //
-// A request is all or nothing: a descriptor over its limit charges none of the others
-// (R7), and a denial charges nothing (R4). All enforced descriptors are decided in one
-// step at one instant by enforce.DecideTogether, unless that rejects them: they have too many
-// limits, other numbers for one history, histories in different slots of a Redis Cluster, or a
-// policy that counts denials or reports.
+// A request is all or nothing: if one descriptor is over its limit, none is charged (rules R4 and
+// R7). enforce.DecideTogether decides all enforced descriptors in one step at one instant. It
+// rejects descriptors with
+//   - too many limits,
+//   - different numbers for one history,
+//   - histories in different slots of a Redis Cluster, or
+//   - a policy that counts denials or reports.
 //
-// Those requests take several steps: a peek at every descriptor, then a charge for each
-// if all peeks fit. These charges are reservations. If a concurrent request takes the room in
-// between, those made so far are cancelled. So a window never exceeds its limit; the cost is that
-// such a request may briefly deny another one, and that the store remembers each reservation for a
-// minute. Other charges of a request that fails in between stay, and are counted.
+// Such a request takes several steps: a peek for every descriptor and, if all peeks fit, a
+// reservation for each. If a concurrent request takes the room between the two, the reservations
+// made so far are cancelled. So a window never exceeds its limit.
 //
-// Trade-off: the service trusts its clients, which are proxies. Every client of the
-// listener can charge every key.
+// The cost is that such a request may briefly deny another one, and that the store keeps each
+// reservation for a minute. Other charges stay if the request fails between the steps. A metric
+// counts them.
 //
-// A request passes these files in order: listener.go, service.go, resolve.go, decide.go,
-// write.go.
+// Trade-off: the service trusts its clients, which are proxies. Every client of the listener can
+// charge every key.
+//
+// The files in the order in which a request passes them are listener.go, service.go, resolve.go,
+// decide.go and write.go.
 package envoy
 
 import (
@@ -59,9 +63,9 @@ func New(o Options) *Service {
 	return s
 }
 
-// Load replaces the configuration, which may be nil, and the policies. Calls come one at a time.
-// After an error nothing has changed. Requests in flight finish with the previous ones.
-// Histories belong to domains, keys and values, so they stay.
+// Load replaces the configuration, which may be nil, and the policies. An error changes nothing.
+// Requests in flight finish with the previous configuration and policies. Histories stay, because
+// they belong to domains, keys and values. Load must not be called concurrently.
 func (s *Service) Load(config *envoyconf.Config, policies []*enforce.Rule) error {
 	next, err := s.compile(config, policies, *s.domains.Load())
 	if err == nil {
@@ -70,8 +74,8 @@ func (s *Service) Load(config *envoyconf.Config, policies []*enforce.Rule) error
 	return err
 }
 
-// answer answers one request. The error is a gRPC status: InvalidArgument for bad input, of which
-// nothing was charged, and Unavailable if the store did not answer.
+// answer answers one request. The error is a gRPC status. InvalidArgument means bad input, for
+// which nothing was charged. Unavailable means that the store did not answer.
 func (s *Service) answer(ctx context.Context, r *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
 	c := s.pool.Get().(*call)
 	defer s.pool.Put(c)
@@ -81,7 +85,7 @@ func (s *Service) answer(ctx context.Context, r *pb.RateLimitRequest) (*pb.RateL
 		return nil, s.toStatus(err)
 	}
 	began := time.Now()
-	s.decideCall(c) // not with ctx; see background
+	s.decideCall(c) // uses background in place of ctx
 	took := time.Since(began)
 	s.options.ObserveDuration(took)
 	if s.options.Tracer != nil {
@@ -96,7 +100,7 @@ func (s *Service) answer(ctx context.Context, r *pb.RateLimitRequest) (*pb.RateL
 	return s.writeAnswer(c), nil
 }
 
-// trace reports a decided call as one span.
+// trace reports a decided call to the tracer as one span.
 func (s *Service) trace(ctx context.Context, c *call, began time.Time, took time.Duration) {
 	span := observe.Span{Protocol: observe.GRPC, Degraded: c.degraded, Began: began, Took: took}
 	if c.domain != nil {
@@ -131,10 +135,10 @@ type Options struct {
 
 	Log *slog.Logger
 
-	Tracer observe.Tracer // receives a span for every request; default: none, at no cost
+	Tracer observe.Tracer // receives a span for every request; default: none
 
-	// Top returns a new sketch, one of so many, for the keys that a rule denies; nil = none
-	// are kept.
+	// Top returns a new sketch for the keys that a rule denies. sketches is the number of all
+	// sketches, which share the memory. nil = denied keys are not kept.
 	Top func(sketches int) *topkeys.Sketch
 
 	ObserveDuration func(time.Duration) // receives the duration of each decision

@@ -39,13 +39,13 @@ func (c *call) countHits() {
 		}
 		t := it.limit.tally
 		switch {
-		case it.kind == free, it.kind == refunded: // refund has counted its units
+		case it.kind == free, it.kind == refunded: // refund has counted the hits
 		case it.kind == shadowed && it.over:
 			t.Shadowed.Add(it.n)
 			c.noteDenial(i)
 		case it.over:
 			t.Denied.Add(it.n)
-			if c.over { // not a quota that is over beside another one that is not
+			if c.over { // another quota may have granted the request
 				c.noteDenial(i)
 			}
 		case !c.over:
@@ -57,13 +57,13 @@ func (c *call) countHits() {
 	}
 }
 
-// notePolicy counts an item with a policy. An item that fits in a denied
-// request was not charged and is not reported.
+// notePolicy counts an item with a policy. An item that fits in a denied request was not
+// charged, so it is not counted.
 func (c *call) notePolicy(it *item) {
 	if it.kind == free {
 		return
 	}
-	o := observe.Call{Protocol: observe.GRPC, Degraded: c.degraded}
+	o := observe.Call{Protocol: observe.GRPC, Degraded: c.degraded, Key: it.target.Key}
 	switch {
 	case it.kind == refunded:
 		o.Outcome = observe.Refunded
@@ -72,14 +72,13 @@ func (c *call) notePolicy(it *item) {
 	case it.over:
 		o.Outcome = observe.Denied
 		o.Limit = it.shown.GetName()
-		o.Key = it.target.Key
 	case c.over:
 		return
 	}
 	c.domain.note(o)
 }
 
-// namesOf returns the names of the values that have separate histories.
+// namesOf returns the names of those values of a rule that have separate histories.
 func namesOf(r *envoyconf.Rule) (names []string) {
 	for _, i := range r.Varying {
 		name := r.Keys[i]
@@ -91,7 +90,7 @@ func namesOf(r *envoyconf.Rule) (names []string) {
 	return names
 }
 
-// noteDenial counts a denial of item i by its rule, also in shadow_mode.
+// noteDenial adds the key of item i to the keys that its rule denies, also in shadow_mode.
 func (c *call) noteDenial(i int) {
 	it := &c.items[i]
 	if it.limit.top == nil || it.n == 0 {
@@ -102,12 +101,12 @@ func (c *call) noteDenial(i int) {
 	for _, at := range it.limit.rule.Varying {
 		values = append(values, c.request.Descriptors[i].Entries[at].GetValue())
 	}
-	// By the clock of this process: the clock of the store may differ.
+	// The sketch has only instants by the clock of this process. That of the store may differ.
 	it.limit.top.Add(weir.K(values...), time.Now().UnixMicro())
 }
 
-// EachRuleDenials calls yield with the keys that every rule in force denies most, and with the
-// names of their values.
+// EachRuleDenials calls yield for every rule in force, with the names of its values and the
+// keys that it denies most.
 func (s *Service) EachRuleDenials(yield func(domain, rule string, names []string, top *topkeys.Sketch)) {
 	for name, d := range *s.domains.Load() {
 		for _, l := range d.limits {
@@ -130,14 +129,14 @@ type Counts struct {
 	UnknownDomains atomic.Int64
 }
 
-// Overridden stands for the rule of requests with limits of their own. No rule has that
-// name.
+// Overridden is the name under which requests with their own limits are counted. No rule has
+// that name.
 const Overridden = "(override)"
 
-// EachRule calls yield with the hits of every rule in force, and with those of all
-// overrides of a domain as one rule. Names come from the configuration alone.
+// EachRule calls yield with the hits of every rule in force, and with the hits of all overrides
+// of a domain as one rule. All names come from the configuration.
 func (s *Service) EachRule(yield func(domain, rule string, h *Hits)) {
-	// Names are any text, and terminals act on control characters.
+	// Names may contain any text, also characters that control a terminal.
 	printable := func(name string) string { return string(answer.Printable([]byte(name))) }
 	each := func(domain, path string, h *Hits) {
 		yield(printable(domain), printable(ruleIn(domain, path)), h)
@@ -152,5 +151,5 @@ func (s *Service) EachRule(yield func(domain, rule string, h *Hits)) {
 	}
 }
 
-// ruleIn returns a rule's path without the domain that it begins with.
+// ruleIn returns the path of a rule without the prefix of its domain.
 func ruleIn(domain, path string) string { return strings.TrimPrefix(path, domain+".") }

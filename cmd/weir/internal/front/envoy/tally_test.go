@@ -36,7 +36,7 @@ func (p *proxy) counted() (all []string) {
 func (p *proxy) denied() (all []string) {
 	p.service.EachRuleDenials(func(domain, rule string, names []string, top *topkeys.Sketch) {
 		for _, e := range top.Top(10, time.Now()).Top {
-			all = append(all, fmt.Sprint(rule, " ", names, e.Values, " ", e.Denials))
+			all = append(all, fmt.Sprint(rule, " ", names, e.Values, " ", e.Count))
 		}
 	})
 	slices.Sort(all)

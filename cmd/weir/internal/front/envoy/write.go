@@ -24,8 +24,8 @@ import (
 // shownLimit is a limit as answers show it. Answers share it, so it is not changed.
 type shownLimit = pb.RateLimitResponse_RateLimit
 
-// newShownLimit returns a limit of that many requests in a number of units; 0 = the number
-// is not given, which is 1.
+// newShownLimit returns a limit of requests in a number of units. If multiplier is 0, the
+// answer omits it, which means 1.
 func newShownLimit(name string, requests uint32, unit envoyconf.Unit, multiplier uint32) *shownLimit {
 	l := &shownLimit{Name: name, RequestsPerUnit: requests, Unit: unit}
 	if multiplier > 0 {
@@ -34,8 +34,8 @@ func newShownLimit(name string, requests uint32, unit envoyconf.Unit, multiplier
 	return l
 }
 
-// writeAnswer counts a decided call and returns its answer: the code, the statuses, the header
-// fields, and in the metadata whether a fallback decided.
+// writeAnswer counts a decided call and returns its answer: the code, the statuses and the
+// header fields. The metadata states whether a fallback decided.
 func (s *Service) writeAnswer(c *call) *pb.RateLimitResponse {
 	c.countHits()
 	a := &pb.RateLimitResponse{
@@ -91,9 +91,9 @@ func (it *item) limitRemaining() uint32 {
 	return uint32(min(max(it.remaining, 0), math.MaxUint32))
 }
 
-// untilReset returns, for an item that is over, the exact wait until the same hits would
-// be granted; for other items, the time until no hit counts any more. If the hits can
-// never be granted, it is a whole period: by then the limit may have changed.
+// untilReset returns the exact wait for the same hits if the item is over, otherwise the time
+// until no hit counts. If the hits can never be granted, it returns a whole period, because the
+// limit may have changed by then.
 func (it *item) untilReset() time.Duration {
 	switch {
 	case !it.over:
@@ -105,7 +105,7 @@ func (it *item) untilReset() time.Duration {
 	return envoyconf.Length(it.shown.GetUnit()) * time.Duration(units)
 }
 
-// The names of header fields. The first three are those of the reference.
+// These are the names of header fields. The reference service has the first three.
 const (
 	limitHeader     = "RateLimit-Limit"
 	remainingHeader = "RateLimit-Remaining"
@@ -113,8 +113,8 @@ const (
 	warningHeader   = "Weir-Warning" // the limits with a warning on this request
 )
 
-// fields returns the header fields of the item nearest to its limit, none if no item has a limit.
-// Seconds are rounded up, so that a client that waits is not too early.
+// fields returns the header fields of the item nearest to its limit, or none if no item has a
+// limit. Seconds are rounded up, so that a client does not return too early.
 func (c *call) fields() []*core.HeaderValue {
 	it := c.nearest()
 	if it == nil {

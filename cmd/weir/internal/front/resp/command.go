@@ -259,7 +259,7 @@ type arguments struct {
 	needed int64         // the number that syntax.needs
 	ttl    int64         // time to live in milliseconds; 0 = not set
 	waits  bool          // there is a WAIT, so that the answer has a start
-	wait   int64         // the longest wait in milliseconds
+	wait   int64         // the longest wait in milliseconds, or calls.AnyWait
 	lines  []string      // the limits of an inline policy; nil = the policy is that of the file
 
 	reservation string // its name
@@ -506,9 +506,11 @@ func (a *arguments) setOption(name, value string, cmd *command) (err error) {
 			return calls.BadInput("TTL must be 1 or more; leave it out for the longest time")
 		}
 	case "WAIT":
-		a.waits = true
-		most := weir.MaxWindow.Milliseconds()
-		a.wait, err = parseNumber(value, "WAIT, in milliseconds,", most, "", cmd)
+		a.waits, a.wait = true, calls.AnyWait
+		if value != anyWait {
+			most := weir.MaxWindow.Milliseconds()
+			a.wait, err = parseNumber(value, "WAIT, in milliseconds,", most, calls.WaitBounds, cmd)
+		}
 	case "LIMITS":
 		a.lines = slices.Insert(a.lines, 0, value)
 	case "LIMIT":
@@ -524,6 +526,9 @@ func (a *arguments) setOption(name, value string, cmd *command) (err error) {
 	}
 	return err
 }
+
+// anyWait is calls.AnyWait as a command has it.
+var anyWait = strconv.Itoa(calls.AnyWait)
 
 // parseNumber parses a whole number of a command, 0 … most. bounds is the range in the error;
 // "" = 0 to most.

@@ -3,6 +3,7 @@ package resp
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"slices"
 	"time"
@@ -70,7 +71,7 @@ func (c *conn) serve() {
 	}
 	// a client with a certificate may have found no slot
 	if c.session.ended && c.write() || c.server.isDraining() {
-		c.closeWrite()
+		closeInOrder(c.nc)
 	}
 }
 
@@ -83,7 +84,8 @@ func (c *conn) handshake() bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTime)
 	defer cancel()
-	if t.HandshakeContext(ctx) != nil {
+	if err := t.HandshakeContext(ctx); err != nil {
+		nameTLS(err)
 		return false
 	}
 	if c.server.config.TLS != nil {
@@ -92,6 +94,20 @@ func (c *conn) handshake() bool {
 		c.session.takeSlot()
 	}
 	return true
+}
+
+// nameTLS answers a command that came without TLS. A client would otherwise see a lost connection,
+// and take its mistake for an outage.
+func nameTLS(err error) {
+	plain, ok := errors.AsType[tls.RecordHeaderError](err)
+	isCommand := ok && plain.Conn != nil && plain.RecordHeader[0] == '*'
+	if !isCommand {
+		return
+	}
+	const text = "this listener uses TLS; write rediss:// for the scheme, or --tls for redis-cli"
+	plain.Conn.SetWriteDeadline(time.Now().Add(writeTime))
+	plain.Conn.Write(appendError(nil, codeInput, text))
+	closeInOrder(plain.Conn)
 }
 
 // text returns the bytes that were read and not answered. Unless decisions wait, no part
@@ -170,22 +186,22 @@ func (c *conn) drop(used int) {
 // halfCloser is a connection that can be closed for writing.
 type halfCloser interface{ CloseWrite() error }
 
-// closeWrite closes the connection so that the last answers arrive: with unread input,
-// the system would discard the answers in transit.
-func (c *conn) closeWrite() {
-	half, ok := c.nc.(halfCloser)
+// closeInOrder closes a connection so that the last answers arrive: with unread input, the system
+// would discard the answers in transit.
+func closeInOrder(nc net.Conn) {
+	half, ok := nc.(halfCloser)
 	if !ok || half.CloseWrite() != nil {
 		return
 	}
-	if over, ok := c.nc.(*tls.Conn); ok { // the end of TLS is a message of its own
+	if over, ok := nc.(*tls.Conn); ok { // the end of TLS is a message of its own
 		if half, ok := over.NetConn().(halfCloser); ok {
 			half.CloseWrite()
 		}
 	}
-	c.nc.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	nc.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	var unread [512]byte
 	for range 256 {
-		if _, err := c.nc.Read(unread[:]); err != nil {
+		if _, err := nc.Read(unread[:]); err != nil {
 			return
 		}
 	}

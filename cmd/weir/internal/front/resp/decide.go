@@ -39,10 +39,7 @@ func optionElements(a *arguments) (n int) {
 		n++
 	}
 	if a.waits {
-		n++
-	}
-	if a.waits && !a.Reserve {
-		n++
+		n += 2
 	}
 	return n
 }
@@ -55,21 +52,17 @@ func appendReplay(b []byte, a *arguments, d *weir.Decision) []byte {
 	return appendBool(b, d.Replayed)
 }
 
-// appendStart appends the start of a command with WAIT: the milliseconds until then, as the last
-// element. Before it an attempt without a reservation, whose name would cancel it, has the instant,
-// or 0 if the answer is no new grant.
+// appendStart appends the start of a command with WAIT: the instant, or 0 if the answer is no new
+// grant, and as the last element the milliseconds until then.
 func appendStart(b []byte, a *arguments, d *weir.Decision) []byte {
 	if !a.waits {
 		return b
 	}
-	if !a.Reserve {
-		at := int64(0)
-		if start, ok := answer.Start(d); ok {
-			at = start.UnixMicro()
-		}
-		b = appendInt(b, at)
+	at := int64(0)
+	if start, ok := answer.Start(d); ok {
+		at = start.UnixMicro()
 	}
-	return appendInt(b, answer.Millis(d.StartAfter))
+	return appendInt(appendInt(b, at), answer.Millis(d.StartAfter))
 }
 
 // appendDecision appends a decision as the first nine elements of an array with more elements. New
@@ -179,7 +172,7 @@ func (c *session) flush() {
 // answerReservation answers with a decision and two more elements: the reservation, "" if nothing
 // was granted, and the instant when it expires, or 0. With an idempotency key,
 // one more element is whether the answer is a replay. After a grant with a hold, one more is its
-// end. With WAIT the last one is the start.
+// end. With WAIT the last two are the start.
 func answerReservation(out []byte, a *arguments, o *enforce.Outcome) []byte {
 	d, expires := &o.Decision, int64(0)
 	var x reserve.Reservation

@@ -67,6 +67,10 @@ func (r *row) splitSpaced(b []byte) error {
 // quoteEnd returns the place of the quote that ends a string, or -1, and whether the string
 // has a backslash. Its first byte is a quote.
 func quoteEnd(b []byte) (end int, isEscaped bool) {
+	end = 1 + bytes.IndexByte(b[1:], '"')
+	if end > 0 && bytes.IndexByte(b[:end], '\\') < 0 {
+		return end, false
+	}
 	for i := 1; i < len(b); i++ {
 		switch b[i] {
 		case '\\':
@@ -86,12 +90,13 @@ func isStatus(b []byte) bool {
 	case "-", "0", "-1":
 		return true
 	}
-	return len(b) == 3 && len(bytes.Trim(b, "0123456789")) == 0
+	isDigit := func(c byte) bool { return '0' <= c && c <= '9' }
+	return len(b) == 3 && isDigit(b[0]) && isDigit(b[1]) && isDigit(b[2])
 }
 
-// checkColumns returns an error for a line with too few or too many columns, without quotes around
-// some of them, or without a status. An optional column without its quotes ends the line: it is
-// one of another kind.
+// checkColumns returns an error for a line with too few or too many columns, or without a status. A
+// column that should be quoted and is not ends the columns: it and those behind it are of no known
+// meaning.
 func (r *row) checkColumns() error {
 	s := r.schema
 	for _, i := range s.quoted {
@@ -124,15 +129,59 @@ func (r *row) splitCLF(b []byte) error {
 		remote = b[:len(remote)+1+len(next)]
 	}
 	ident, rest, hasUser := bytes.Cut(rest, space)
-	user, _, hasTime := bytes.Cut(rest, []byte(" ["))
+	end := userEnd(rest)
 	switch {
 	case len(remote) == 0 || len(ident) == 0 || !hasUser:
 		return errColumns
-	case len(user) == 0 || !hasTime:
+	case end <= 0:
 		return errBracket
 	}
-	r.addColumns(remote, ident, user)
-	return r.splitSpaced(rest[len(user)+1:])
+	r.addColumns(remote, ident, rest[:end])
+	return r.splitSpaced(rest[end+1:])
+}
+
+// userEnd returns the place of the space between a user name and the time in brackets, or -1. The
+// client chooses the name, which may have brackets too, so the time is the last of them before the
+// request. A name with a time is none: a line that is cut off and the next one are together.
+func userEnd(b []byte) int {
+	open := bytes.Index(b, []byte(" ["))
+	if open < 0 {
+		return -1
+	}
+	length := bytes.IndexByte(b[open:], ']')
+	request := []byte(`] "`)
+	if length > 0 && !bytes.HasPrefix(b[open+length:], request) { // brackets of the name
+		length = bytes.Index(b[open:], request)
+	}
+	isOne := length < 0 || bytes.IndexByte(b[open+2:open+length], '[') < 0
+	if isOne || isBracketTime(b[open+1:]) {
+		return open
+	}
+	return open + bytes.LastIndex(b[open:open+length], []byte(" ["))
+}
+
+// splitCommon splits a line of the common log format. It may have further columns, such as the
+// time that the request took. A quoted one behind the size is the referer of the combined format.
+func (r *row) splitCommon(b []byte) error {
+	err := r.splitCLF(b)
+	n := len(r.schema.columns)
+	if err == nil && len(r.values) > n && r.values[n].isQuoted {
+		return errExtra
+	}
+	return err
+}
+
+// splitBracketed splits a line that begins with a time in brackets. The prefix of a container's log
+// may stand before it.
+func (r *row) splitBracketed(b []byte) error {
+	for len(b) < 2 || b[0] != '[' || b[1] < '0' || b[1] > '9' {
+		next := bytes.Index(b, []byte(" ["))
+		if next < 0 {
+			return errBracket
+		}
+		b = b[next+1:]
+	}
+	return r.splitSpaced(b)
 }
 
 // clfStart returns the place of the client address in a line that begins with other words: a
@@ -157,7 +206,29 @@ func clfStart(b []byte) int {
 		}
 		i = end + 1
 	}
-	return 0
+	return hostStart(b, first)
+}
+
+// hostStart returns the place of a client that is a host name, in a line that begins with other
+// words; 0 if there are none. The client is the second word if a - is behind it, as behind a virtual
+// host. Otherwise it is the third word before the time: client, identity, user.
+func hostStart(b []byte, first int) int {
+	words, _, _ := bytes.Cut(b, []byte(" ["))
+	if first >= len(words) {
+		return 0
+	}
+	_, behind, _ := bytes.Cut(words[first+1:], []byte(" "))
+	if bytes.HasPrefix(behind, []byte("- ")) {
+		return first + 1
+	}
+	start := len(words)
+	for range 3 {
+		start = max(0, bytes.LastIndexByte(words[:start], ' '))
+	}
+	if start == 0 {
+		return 0
+	}
+	return start + 1
 }
 
 // isAddress reports whether a column is an IP address, with or without a port.
@@ -166,12 +237,13 @@ func isAddress(b []byte) bool {
 	return ok
 }
 
-// hasPort reports whether an address has a port: of a client that is a column of its own.
+// hasPort reports whether an address has a port.
 func hasPort(b []byte) bool {
 	return b[len(b)-1] != ']' && len(withoutPort(b)) < len(b)
 }
 
-// splitTraefik reads Traefik's common log format. Other formats may have as many columns.
+// splitTraefik splits a line of Traefik's common log format. It differs from other formats with as
+// many columns by the number of the request, which has no quotes, and by the milliseconds at its end.
 func (r *row) splitTraefik(b []byte) error {
 	err := r.splitCLF(b)
 	const count = 9
@@ -279,7 +351,7 @@ func isBracketTime(b []byte) bool {
 	return true
 }
 
-// splitLogfmt splits a line of NAME=VALUE, where a value may be quoted. Other words are skipped.
+// splitLogfmt splits a line of pairs NAME=VALUE, where a value may be quoted. Other words are skipped.
 func (r *row) splitLogfmt(b []byte) error {
 	for len(b) > 0 {
 		end := bytes.IndexAny(b, "= ")

@@ -7,9 +7,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// unwrap returns a line without the envelope of a container runtime: the prefix of containerd
-// and CRI-O, such as 2026-03-05T08:00:01.5Z stdout F, or the object of Docker's json-file. The
-// line is valid until the next call.
+// unwrap returns the line that a container wrote, without the text that its runtime adds: the prefix
+// of containerd and CRI-O, such as 2026-03-05T08:00:01.5Z stdout F, or the object of Docker's
+// json-file. The result is valid until the next call.
 func (p *parser) unwrap(line []byte) []byte {
 	if bytes.HasPrefix(line, []byte(dockerStart)) {
 		if inner, ok := p.unwrapDocker(line); ok {
@@ -53,23 +53,44 @@ func objectIn(line []byte) (object, before []byte) {
 	if line[len(line)-1] != '}' {
 		return nil, nil
 	}
-	i := bytes.Index(line, []byte(`{"`))
-	if i < 1 || line[i-1] != ' ' && line[i-1] != '\t' {
-		return nil, nil
+	for i, c := range line {
+		isBegin := c == '{' && (line[i-1] == ' ' || line[i-1] == '\t')
+		if isBegin && bytes.TrimLeft(line[i+1:], " ")[0] == '"' { // a } ends the line
+			return line[i:], line[:i-1]
+		}
 	}
-	return line[i:], line[:i-1]
+	return nil, nil
 }
 
-// consoleInstant reads the time of a line of Caddy's console, which is UTC. It begins the text
-// before the object.
+// consoleInstant reads the time of a line of Caddy's console, which is UTC. It stands before the
+// first tab, behind the prefix of compose if there is one.
 func consoleInstant(before []byte) (int64, error) {
 	const layout = "2006/01/02 15:04:05.000"
-	if len(before) < len(layout) {
+	head, _, _ := bytes.Cut(before, []byte("\t"))
+	if len(head) < len(layout) {
 		return 0, errNoTime
 	}
-	t, err := time.Parse(layout, string(before[:len(layout)]))
+	t, err := time.Parse(layout, string(head[len(head)-len(layout):]))
 	if err != nil {
 		return 0, errNoTime
 	}
 	return inRange(t.UnixMicro())
+}
+
+// accessLogger begins the names of the loggers of accesses of Caddy. Others write objects with a
+// request, too: http.log.error has one more for each access that fails.
+const accessLogger = "http.log.access"
+
+// isOtherLogger reports whether an object of Caddy names another logger than those of accesses. In a
+// line of the console the name is the third word between tabs.
+func isOtherLogger(r *row, before []byte) bool {
+	if i := r.find("logger"); i >= 0 {
+		return !bytes.HasPrefix(r.values[i].text, []byte(accessLogger))
+	}
+	words := bytes.SplitN(before, []byte("\t"), 4)
+	if len(words) < 4 {
+		return false
+	}
+	isNamed := bytes.HasPrefix(words[2], []byte("http."))
+	return isNamed && !bytes.HasPrefix(words[2], []byte(accessLogger))
 }

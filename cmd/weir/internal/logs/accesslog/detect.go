@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,23 +11,27 @@ import (
 	"github.com/weirlimit/weir/internal/shorten"
 )
 
-// sampleLines is the largest number of lines from which a format is detected.
-const sampleLines = 200
+// maxVotes is the number of lines that choose a format. Lines that fit no format are not counted.
+const maxVotes = 200
 
-// ranks are the formats that are detected. A line votes for those of the first rank that has
-// one that fits: the lines of each rank may fit a later one too.
+// ranks are the formats that are detected, in the order in which they are tried. A line votes for the
+// formats of the first rank that it fits, and for none of a later rank: every access of Traefik in
+// JSON, for example, would fit nginx-json too.
 var ranks = [][]Format{
 	{JSONL},
-	{ALB, ELB, Envoy, Traefik, HAProxy, Caddy, CloudFront},
+	{ALB, ELB, Envoy, Traefik, HAProxy, NginxProxyManager, Caddy, CloudFront},
 	{Combined, Common, Logfmt},
 	{NginxJSON},
 }
 
-// detect returns the format of a text from its first lines that are not blank: the one that
-// most of them fit. Lines that fit no format, such as messages of the server, have no vote. The
-// last line may be cut off. The error names what is missing if no format fits, and both formats
-// if two fit equally; it is errEmpty if there are no lines.
+// detect returns the format that most of the first lines of a text fit. Lines that fit no format,
+// such as messages of the server, have no vote. The last line may be cut off. If no format fits, the
+// error names the missing fields. If two fit equally, it names both. It is errEmpty if all lines are
+// blank.
 func detect(sample []byte, o Options) (Format, error) {
+	if isUTF16(sample) {
+		return "", errUTF16
+	}
 	lines := firstLines(sample)
 	if len(lines) == 0 {
 		return "", errEmpty
@@ -40,22 +45,33 @@ func detect(sample []byte, o Options) (Format, error) {
 		}
 	}
 	b := newBallot(o)
-	for _, line := range lines {
-		b.vote(line)
+	votes := 0
+	for i, line := range lines {
+		if b.vote(line) {
+			votes++
+		}
+		if votes == maxVotes {
+			lines = lines[:i+1]
+			break
+		}
 	}
 	return b.result(sample, lines)
 }
 
-// ballot counts the lines that fit formats.
+// ballot counts the lines that fit each format, and the others by the reason for which they do not.
 type ballot struct {
-	options  Options
-	parsers  map[Format]*parser
-	row      row
-	votes    map[Format]int
-	noZone   int    // lines with a time without a zone
-	timed    int    // lines with a time, and without a client and a status
-	untimed  int    // objects without a time
-	timeName string // a member of one of them that is a time
+	options Options
+	parsers map[Format]*parser
+	row     row
+	votes   map[Format]int // by format: the lines that fit it
+
+	// Lines that fit no format:
+	noZone  int // with a time without a zone
+	timed   int // with a time, but without a client and a status
+	untimed int // objects without a time
+	unnamed int // without the column that Options.Fields maps as the time
+
+	timeName string // the path of a member that may be a time, if no known one is there
 }
 
 func newBallot(o Options) *ballot {
@@ -76,13 +92,16 @@ func (b *ballot) vote(line []byte) bool {
 		for _, f := range rank {
 			err := b.parsers[f].parse(&b.row, line)
 			switch {
+			case err == errLogger:
+				b.timed++
+				return false
 			case err == errNoZone:
 				noZone = true
+			case err == errTimeName:
+				b.unnamed++
 			case err == errNoTime && f == NginxJSON:
 				untimed = true
-				if b.timeName == "" {
-					b.timeName = b.row.timeMember()
-				}
+				b.timeName = cmp.Or(b.timeName, b.row.timeMember())
 			case f == JSONL && b.row.isTypical():
 				b.votes[f]++
 				fits = true
@@ -125,58 +144,81 @@ func (b *ballot) result(sample []byte, lines [][]byte) (Format, error) {
 			}
 		}
 	}
-	first := shorten.Text(lines[0])
 	switch {
 	case b.votes[best] > b.votes[second]:
 		return best, nil
 	case best != "":
 		return "", problem(fmt.Sprintf("%d of the first %d lines have the format %s, "+
-			"and as many %s; name one with the format option", b.votes[best], len(lines), best, second))
-	case isUTF16(sample):
-		return "", problem("the file is UTF-16; convert it, as by iconv -f UTF-16 -t UTF-8")
-	case bytes.IndexByte(sample, 0) >= 0:
-		return "", problem("the file is binary: it has zero bytes; " +
+			"and as many %s; name one with --format", b.votes[best], len(lines), best, second))
+	}
+	return "", b.reason(sample, lines)
+}
+
+// reason returns the reason why no line fits a format.
+func (b *ballot) reason(sample []byte, lines [][]byte) problem {
+	first := shorten.Text(lines[0])
+	switch {
+	case bytes.IndexByte(sample[:min(len(sample), sampleBytes)], 0) >= 0:
+		return problem("the file is binary: it has zero bytes; " +
 			"give the log itself, or the log compressed by gzip or zstd")
 	case b.noZone > 0:
-		return "", problem(fmt.Sprintf("%d of the first %d lines have a time, and none a zone; "+
+		return problem(fmt.Sprintf("%d of the first %d lines have a time, and none a zone; "+
 			"a guess could be wrong by hours; log it with an offset, "+
 			"such as time_iso8601 of nginx, or name the zone with --log-zone", b.noZone, len(lines)))
+	case b.unnamed > 0:
+		return problem(fmt.Sprintf("no format has the column %q of --field time=%s; "+
+			"the first line is %q", b.options.Fields["time"], b.options.Fields["time"], first))
 	case b.untimed > 0 && b.timed == 0:
 		name := b.timeName
 		if name == "" {
 			name = "NAME"
 		}
-		return "", problem(fmt.Sprintf("the objects have no time by a known name; "+
+		return problem(fmt.Sprintf("the objects have no time by a known name; "+
 			"map the name of its member with --field time=%s; the first line is %q", name, first))
 	case b.timed > 0:
-		return "", problem(fmt.Sprintf("%d of the first %d lines have a time, "+
+		return problem(fmt.Sprintf("%d of the first %d lines have a time, "+
 			"and none has an address as its client or a status of three digits; "+
 			"the first line is %q; if it is an access log, name the format, "+
 			"and map the client with --field remote_addr=NAME",
 			b.timed, len(lines), first))
 	}
-	return "", problem(fmt.Sprintf("no format fits the first line, %q%s; "+
-		"name one with the format option: %s",
+	return problem(fmt.Sprintf("no format fits the first line, %q%s; "+
+		"name one with --format: %s",
 		first, missingIn(lines[0]), strings.Join(FormatNames(), ", ")))
 }
 
-// missingIn returns the parts of an access that no word of a line has.
+// missingIn returns a part of a message: the fields of an access that no word of a line can be.
 func missingIn(line []byte) string {
-	var hasAddress, hasStatus bool
-	for word := range bytes.FieldsSeq(line) {
-		word = bytes.Trim(word, `"[](),;=`)
+	var hasAddress, hasStatus, hasTime bool
+	var before []byte // the word before, with a space
+	isGap := func(c rune) bool { return strings.ContainsRune(" \t,;|", c) }
+	for word := range bytes.FieldsFuncSeq(line, isGap) {
+		word = bytes.Trim(word, `"[]()=`)
 		hasAddress = hasAddress || isAddress(word)
 		hasStatus = hasStatus || len(word) == 3 && isStatus(word)
+		hasTime = hasTime || isTime(word) || isTime(append(before, word...))
+		before = append(slices.Clone(word), ' ')
 	}
-	switch {
-	case !hasAddress && !hasStatus:
-		return ", which has no address of a client and no status"
-	case !hasAddress:
-		return ", which has no address of a client"
-	case !hasStatus:
-		return ", which has no status"
+	var missing []string
+	if !hasTime {
+		missing = append(missing, "no time")
 	}
-	return ""
+	if !hasAddress {
+		missing = append(missing, "no address of a client")
+	}
+	if !hasStatus {
+		missing = append(missing, "no status")
+	}
+	if missing == nil {
+		return ""
+	}
+	return ", which has " + strings.Join(missing, " and ")
+}
+
+// isTime reports whether a text is a time after 1990 in a known notation, with or without a zone.
+func isTime(text []byte) bool {
+	at, err := parseInstant(text)
+	return err == errNoZone || err == nil && at >= year1990
 }
 
 // isUTF16 reports whether a text has the byte order mark of UTF-16, or zeros as every other byte.
@@ -195,9 +237,9 @@ func isUTF16(sample []byte) bool {
 	return half > 1 && isOne && (zeros[0]+zeros[1])*10 >= half*9
 }
 
-// isAccess reports whether a line that was read is an access: the client is an address, the
-// status three digits, and the time one of the web. At least one of client and status is there.
-// A client that Options.Fields map is that of the caller.
+// isAccess reports whether a line that was read is an access. Its client, if it has one, is an
+// address, and its status three digits. It has at least one of them, and is no event. If Options.Fields
+// maps the client, any text can be one.
 func (r *row) isAccess(o Options) bool {
 	client, status := r.get(RemoteAddr), r.get(Status)
 	hasStatus := hasValue(status)
@@ -208,18 +250,45 @@ func (r *row) isAccess(o Options) bool {
 	if !hasClient {
 		return hasStatus && r.instant >= year1990
 	}
-	isMapped := o.Fields[string(RemoteAddr)] != ""
-	if isMapped || isAddress(client) || clientaddr.IsSocket(string(client)) {
+	if o.Fields[string(RemoteAddr)] != "" {
+		return true
+	}
+	if !hasStatus && r.isEvent() {
+		return false
+	}
+	if isAddress(client) || clientaddr.IsSocket(string(client)) {
 		return true
 	}
 	return r.schema.mayBeHost && hasStatus && r.instant >= year1990
 }
 
+// isEvent reports whether a line without a status is an event of an application, such as a failed
+// login. An event has the level of a failure, or neither a method nor a path. For the latter JSON
+// needs a level, because a log of requests may hold only an address and a time.
+func (r *row) isEvent() bool {
+	level := r.find("level")
+	if level >= 0 && isFailure(r.values[level].text) {
+		return true
+	}
+	isPairs := r.schema.columns == nil && r.schema.split != nil
+	mayBeEvent := isPairs || level >= 0
+	return mayBeEvent && !hasValue(r.get(Method)) && !hasValue(r.get(Path))
+}
+
+// isFailure reports whether a level is above that of accesses.
+func isFailure(level []byte) bool {
+	switch strings.ToLower(string(level)) {
+	case "warn", "warning", "err", "error", "crit", "critical", "fatal", "panic":
+		return true
+	}
+	return false
+}
+
 // year1990 is the instant of 1990-01-01 in UTC, before the first web server.
 const year1990 = 631_152_000 * micro
 
-// timeMember returns the path of the first member that is a time of a known notation, with a
-// word for one in its name.
+// timeMember returns the path of the first member that is a time in a known notation, and has a word
+// for a time in its name; "" if there is none.
 func (r *row) timeMember() string {
 	for _, v := range r.values {
 		name := strings.ToLower(string(v.path))
@@ -228,15 +297,15 @@ func (r *row) timeMember() string {
 		if !isNamed {
 			continue
 		}
-		if at, err := parseInstant(v.text); err == errNoZone || err == nil && at >= year1990 {
+		if isTime(v.text) {
 			return string(v.path)
 		}
 	}
 	return ""
 }
 
-// otherFormat returns the reason why a line is bad: err, or that it has another format than
-// its file.
+// otherFormat returns the reason why a line is bad: that it has another format than its file, or
+// else err.
 func otherFormat(line []byte, f Format, o Options, err error) error {
 	switch err {
 	case errColumns, errExtra, errQuote, errSpace, errBracket, errObject, errW3C, errPairs:
@@ -248,10 +317,10 @@ func otherFormat(line []byte, f Format, o Options, err error) error {
 	return err
 }
 
-// firstLines returns the lines from which a format is detected.
+// firstLines returns the lines of a text that are not blank, without white space around them.
 func firstLines(sample []byte) (lines [][]byte) {
 	for line := range bytes.Lines(sample) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && len(lines) < sampleLines {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
 			lines = append(lines, line)
 		}
 	}
@@ -263,8 +332,8 @@ func looksLikeJSON(sample []byte) bool {
 	return slices.ContainsFunc(firstLines(sample), func(line []byte) bool { return line[0] == '{' })
 }
 
-// isTypical reports whether a line has the columns of its format, or an object the members that
-// are typical of it. Every object with a time can be of nginx, and with a request of Caddy.
+// isTypical reports whether an object has the members that are typical of its format. Lines of text,
+// and formats without typical members, need none.
 func (r *row) isTypical() bool {
 	if r.schema.typical == nil {
 		return true

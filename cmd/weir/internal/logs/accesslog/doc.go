@@ -12,7 +12,9 @@
 // # Formats
 //
 //	combined    the log of Apache and nginx, also with further columns
-//	common      the same without referer and user agent
+//	common      the same without referer and user agent, also with further columns
+//	nginx-proxy-manager
+//	            the text of a proxy host, and of the default site
 //	nginx-json  one JSON object for each line, named like the variables of nginx
 //	caddy       JSON, or its console
 //	traefik     its common log format, or JSON
@@ -28,14 +30,15 @@
 //
 // # Detection
 //
-// The format of each file is that of most of its first 200 lines, unless [Options] names it. A
-// line fits a format if it can be split, its client is an address, its status three digits, and
-// its time plausible; client or status must be there. Lines that fit no format, such as messages
-// of the server, have no vote. Two formats with equal votes are an error with both names. A file
-// of which less than half was read ends with an error, because it probably has another format.
+// The format of each file is that of most of its first 200 lines that fit one, unless [Options]
+// names it. A line fits a format if it can be split, its client is an address, its status three
+// digits, and its time plausible; client or status must be there. Lines that fit no format, such as
+// messages of the server, have no vote. Two formats with equal votes are an error with both names. A
+// file of which less than half was read ends with an error, because it probably has another format.
 //
 // Files may be compressed by gzip or zstd, which is detected from their first bytes. Zero bytes
-// before a line, as copytruncate of logrotate leaves them, are skipped and counted.
+// before a line, as copytruncate of logrotate leaves them, are skipped and counted. If a crash left
+// them in a line, the line behind them is read, and the one before them is a bad one.
 //
 // # Fields
 //
@@ -50,7 +53,7 @@
 //
 // Any other name is that of a column or member as the log itself has it: target_group_arn,
 // x-edge-location, request.tls.version. [Options].Fields maps one of the names above, or
-// time, to such a name. Letter case, - and _ are equal in names of JSON members.
+// time, to such a name. Letter case, - and _ are equal in names of columns and members.
 //
 // # Time
 //
@@ -59,7 +62,7 @@
 // wrong by hours; [Options].Zone names one. CloudFront, W3C and Caddy's console write UTC by
 // definition. HAProxy writes local times without a zone, which are read as UTC and counted. A
 // number is seconds if it is below 1e11, milliseconds below 1e14, microseconds below 1e17, else
-// nanoseconds.
+// nanoseconds. An hour that the zone has twice is the second one if the line before was in it.
 //
 // # Trade-off
 //

@@ -26,11 +26,14 @@ const (
 	W3C        Format = "w3c"
 	HAProxy    Format = "haproxy"
 	Logfmt     Format = "logfmt"
+
+	NginxProxyManager Format = "nginx-proxy-manager"
 )
 
 // formats are those of access logs.
 var formats = []Format{
-	Combined, Common, NginxJSON, Caddy, Traefik, Envoy, ALB, ELB, CloudFront, W3C, HAProxy, Logfmt,
+	Combined, Common, NginxJSON, NginxProxyManager, Caddy, Traefik, Envoy, ALB, ELB, CloudFront, W3C,
+	HAProxy, Logfmt,
 }
 
 // FormatNames returns the names of the formats of access logs, without Auto.
@@ -40,11 +43,11 @@ func FormatNames() []string { return texts(formats) }
 type parser struct {
 	format  Format
 	options Options
-	text    *schema   // the schema of the line read last; nil for JSON
-	texts   []*schema // the schemas of the format, which may have several layouts
-	json    *schema   // nil for text
+	texts   []*schema // the schemas of lines of text, one for each layout; nil = all lines are JSON
+	text    *schema   // the one of texts that the last line had
+	json    *schema   // the schema of lines of JSON; nil = all lines are text
 	reader  jsonReader
-	inner   []byte // the line in the envelope of a container runtime
+	inner   []byte // memory for a line that was in an object of Docker
 }
 
 func newParser(f Format, o Options) *parser {
@@ -67,8 +70,8 @@ func newParser(f Format, o Options) *parser {
 	return p
 }
 
-// readComment reads a line of a W3C log that begins with #, and reports whether it is one. The
-// lines of a trace that are no attempts are comments too.
+// readComment reports whether a line is no request and no mistake: a line of a W3C log that begins
+// with #, or a call of a trace that is no attempt. It reads the names of columns in a W3C log.
 func (p *parser) readComment(line []byte) bool {
 	if p.format == JSONL {
 		return isOtherCall(line)
@@ -103,7 +106,7 @@ func (p *parser) parse(r *row, line []byte) error {
 	return err
 }
 
-// parseObject reads a line of JSON behind other text.
+// parseObject reads an object into r. before is the text before it in the line.
 func (p *parser) parseObject(r *row, object, before []byte) error {
 	r.reset(object, p.json)
 	if err := p.reader.read(r); err != nil {
@@ -113,6 +116,9 @@ func (p *parser) parseObject(r *row, object, before []byte) error {
 		if i := r.find(needs); i < 0 || !r.values[i].isObject {
 			return errNoRequest
 		}
+	}
+	if p.format == Caddy && isOtherLogger(r, before) {
+		return errLogger
 	}
 	if p.options.Format == "" && p.format != NginxJSON && !r.isTypical() {
 		return errMessage
@@ -124,7 +130,8 @@ func (p *parser) parseObject(r *row, object, before []byte) error {
 	return err
 }
 
-// parseText reads a line of text by the layout of the line before, or by another one.
+// parseText reads a line of text into r, by the layout of the line before or, if that does not fit, by
+// another one of the format.
 func (p *parser) parseText(r *row, line []byte) error {
 	r.reset(line, p.text)
 	err := p.text.split(r, line)
@@ -146,7 +153,7 @@ func (p *parser) parseText(r *row, line []byte) error {
 
 // isOtherLayout reports whether a line with an error may have another layout of its format.
 func isOtherLayout(err error) bool {
-	return err == errColumns || err == errExtra || err == errStatus
+	return err == errColumns || err == errExtra || err == errStatus || err == errBracket
 }
 
 // problem is an error that is a constant text, so that a bad line allocates nothing.
@@ -157,5 +164,6 @@ func (p problem) Error() string { return string(p) }
 // The errors of texts and lines of every format.
 const (
 	errEmpty  = problem("the file has no lines")
+	errUTF16  = problem("the file is UTF-16; convert it, as by iconv -f UTF-16 -t UTF-8")
 	errBinary = problem("the line is binary: it has zero bytes")
 )

@@ -40,6 +40,8 @@ var examples = []example{
 		"2026-03-05T08:00:01.123Z", map[string]string{"remote_addr": "1.2.3.4", "method": "GET", "path": "/x", "query": "y", "user_agent": `a"b`}},
 	{"nginx-json with two times, of which msec is exact", NginxJSON, `{"time_iso8601":"2026-03-05T08:00:01+00:00","msec":"1772697601.123","remote_addr":"1.2.3.4"}`,
 		"2026-03-05T08:00:01.123Z", map[string]string{"remote_addr": "1.2.3.4"}},
+	{"nginx-json, Logpush of Cloudflare", NginxJSON, `{"ClientIP":"192.0.2.7","ClientRequestHost":"shop.example","ClientRequestMethod":"GET","ClientRequestURI":"/a?b","ClientRequestUserAgent":"curl/8","EdgeEndTimestamp":1772697601500000000,"EdgeResponseBytes":17,"EdgeResponseStatus":200,"EdgeStartTimestamp":1772697601250000000,"RayID":"87a1"}`,
+		"2026-03-05T08:00:01.25Z", map[string]string{"remote_addr": "192.0.2.7", "host": "shop.example", "path": "/a", "query": "b", "status": "200", "bytes": "17", "user_agent": "curl/8"}},
 	{"caddy", Caddy, `{"level":"info","ts":1646861401.5241024,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"127.0.0.1","remote_port":"41342","client_ip":"2001:db8::5","proto":"HTTP/2.0","method":"GET","host":"localhost","uri":"/a?b=1","headers":{"User-Agent":["curl/7.82.0"],"Accept":["*/*"],"X-User":["\"u\"","v"]},"tls":{"resumed":false,"version":772}},"bytes_read":0,"user_id":"","duration":0.000929675,"size":10900,"status":200,"resp_headers":{"Server":["Caddy"]}}`,
 		"2022-03-09T21:30:01.524102Z", map[string]string{"remote_addr": "2001:db8::5", "method": "GET", "path": "/a", "query": "b=1", "host": "localhost", "status": "200", "bytes": "10900", "user": "", "user_agent": "curl/7.82.0", "header:x-user": `"u"`, "header:Server": "", "request.tls.version": "772", "logger": "http.log.access"}},
 	{"caddy with a time as text", Caddy, `{"ts":"2022-03-09T21:30:01.5Z","request":{"remote_addr":"[2001:db8::5]:4711","uri":"/"},"status":200}`,
@@ -102,6 +104,12 @@ var examples = []example{
 		"2026-03-05T08:00:01.25Z", map[string]string{"remote_addr": "2001:db8::7", "method": "", "status": "400", "request_headers": ""}},
 	{"haproxy with TLS", HAProxy, `192.0.2.7:52000 [05/Mar/2026:08:00:01.250] web~ app/a 0/0/1/2/3 200 187 - - ---- 1/1/0/0/0 0/0 {curl/8 x|shop} "GET / HTTP/2.0" 0/0000000000000000/0/0/0 shop.example/TLSv1.3/TLS_AES_128_GCM_SHA256`,
 		"2026-03-05T08:00:01.25Z", map[string]string{"remote_addr": "192.0.2.7", "path": "/", "request_headers": "curl/8 x|shop"}},
+	{"nginx-proxy-manager", NginxProxyManager, `[05/Mar/2026:08:00:01 +0100] - 200 200 - GET https shop.example "/a?b=c" [Client 192.0.2.7] [Length 1024] [Gzip 2.51] [Sent-to 10.0.0.5] "Mozilla/5.0 (X11)" "https://shop.example/"`,
+		"2026-03-05T07:00:01Z", map[string]string{"remote_addr": "192.0.2.7", "method": "GET", "host": "shop.example", "path": "/a", "query": "b=c", "status": "200", "bytes": "1024", "user_agent": "Mozilla/5.0 (X11)", "header:referer": "https://shop.example/", "scheme": "https"}},
+	{"nginx-proxy-manager without an upstream, from a cache", NginxProxyManager, `[05/Mar/2026:08:00:01 +0100] HIT - 304 - HEAD http shop.example "/a" [Client 2001:db8::7] [Length 0] [Gzip -] [Sent-to app] "-" "-"`,
+		"2026-03-05T07:00:01Z", map[string]string{"remote_addr": "2001:db8::7", "status": "304", "user_agent": ""}},
+	{"nginx-proxy-manager, default site", NginxProxyManager, `[05/Mar/2026:08:00:01 +0100] 404 - GET http localhost "/a" [Client 192.0.2.7] [Length 150] [Gzip 3.06] "curl/8" "-"`,
+		"2026-03-05T07:00:01Z", map[string]string{"remote_addr": "192.0.2.7", "method": "GET", "path": "/a", "status": "404", "bytes": "150", "user_agent": "curl/8"}},
 	{"logfmt", Logfmt, `time="2026-03-05T08:00:01Z" level=info msg="GET \"/a\" done" remote_addr=192.0.2.7:4711 method=GET path=/a?b status=200 bytes=17 tenant=t1 dry`,
 		"2026-03-05T08:00:01Z", map[string]string{"remote_addr": "192.0.2.7", "method": "GET", "path": "/a", "query": "b", "status": "200", "bytes": "17", "tenant": "t1", "msg": `GET "/a" done`, "dry": ""}},
 	{"envoy, text of Istio", Envoy, `[2020-11-25T21:26:18.409Z] "GET /status/418?a HTTP/1.1" 418 - via_upstream - "-" 0 135 4 4 "203.0.113.7,192.0.2.8" "curl/7.73.0-DEV" "84961386-6d84-929d-98bd-c5aee93b5c88" "httpbin:8000" "127.0.0.1:80" inbound|8000|| 127.0.0.1:41854 10.44.1.27:80 10.44.1.23:37652 outbound_.8000_._.httpbin.foo.svc.cluster.local default`,
@@ -116,10 +124,38 @@ var examples = []example{
 		"2026-03-05T08:00:01Z", map[string]string{"remote_addr": "192.0.2.7", "path": "/a", "user_agent": "curl"}},
 	{"traefik JSON in a container of Kubernetes", Traefik, `2026-03-05T08:00:02.5+01:00 stdout F {"ClientHost":"192.0.2.7","DownstreamStatus":200,"RequestPath":"/a","StartUTC":"2026-03-05T07:00:01Z","level":"info","msg":"","time":"2026-03-05T08:00:02+01:00"}`,
 		"2026-03-05T07:00:01Z", map[string]string{"remote_addr": "192.0.2.7", "path": "/a"}},
+	{"nginx-json behind the prefix of syslog, as Fastly sends it", NginxJSON, `2021-11-12T16:59:46.613304+00:00 192.0.2.1  {     "timestamp": "2021-11-12T16:59:45+0000",     "client_ip": "192.0.2.7",     "url": "/a?b",     "request_method": "GET",     "response_status": 404   }`,
+		"2021-11-12T16:59:45Z", map[string]string{"remote_addr": "192.0.2.7", "path": "/a", "method": "GET"}},
 	{"caddy behind the prefix of compose", Caddy, `web-1  | {"level":"info","ts":1646861401.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"192.0.2.7","client_ip":"192.0.2.7","method":"GET","uri":"/a","headers":{}},"status":200}`,
 		"2022-03-09T21:30:01.5Z", map[string]string{"remote_addr": "192.0.2.7", "path": "/a"}},
 	{"caddy, console", Caddy, "2022/03/09 21:30:01.524\tINFO\thttp.log.access\thandled request\t" + `{"request": {"remote_ip": "192.0.2.7", "remote_port": "4000", "client_ip": "192.0.2.7", "proto": "HTTP/2.0", "method": "GET", "host": "shop.example", "uri": "/a?b", "headers": {"User-Agent": ["curl/8"]}}, "bytes_read": 0, "user_id": "", "duration": 0.01, "size": 10, "status": 200}`,
 		"2022-03-09T21:30:01.524Z", map[string]string{"remote_addr": "192.0.2.7", "path": "/a", "query": "b", "status": "200", "user_agent": "curl/8"}},
+	{"common with the time that the request took", Common, `192.0.2.7 - - [05/Mar/2026:08:00:01 +0000] "GET /a HTTP/1.1" 200 17 0.005 shop`,
+		"2026-03-05T08:00:01Z", map[string]string{"remote_addr": "192.0.2.7", "status": "200", "bytes": "17", "referer": ""}},
+	{"combined with brackets in the user name", Combined, `192.0.2.7 - a [b] [c [05/Mar/2026:08:00:01 +0000] "GET /a HTTP/1.1" 200 17 "-" "curl"`,
+		"2026-03-05T08:00:01Z", map[string]string{"remote_addr": "192.0.2.7", "user": "a [b] [c", "path": "/a"}},
+	{"combined with a virtual host and a host name", Combined, `www.example.com:443 dsl7.example.net - - [05/Mar/2026:08:00:01 +0000] "GET /a HTTP/1.1" 200 17 "-" "curl"`,
+		"2026-03-05T08:00:01Z", map[string]string{"remote_addr": "dsl7.example.net", "user": "", "path": "/a"}},
+	{"common with a host name and an identity", Common, `dsl7.example.net ann - [05/Mar/2026:08:00:01 +0000] "GET /a HTTP/1.1" 200 17`,
+		"2026-03-05T08:00:01Z", map[string]string{"remote_addr": "dsl7.example.net", "ident": "ann", "user": ""}},
+	{"common with a host name behind the prefix of syslog", Common, `Mar 15 08:00:01 web1 apache[7]: dsl7.example.net - ann [05/Mar/2026:08:00:01 +0000] "GET /a HTTP/1.1" 200 17`,
+		"2026-03-05T08:00:01Z", map[string]string{"remote_addr": "dsl7.example.net", "user": "ann"}},
+	{"common with a host name behind the newer prefix of syslog", Common, `<134>1 2026-03-05T08:00:01Z web1 nginx - - - dsl7.example.net - ann [05/Mar/2026:08:00:01 +0000] "GET /a HTTP/1.1" 200 17`,
+		"2026-03-05T08:00:01Z", map[string]string{"remote_addr": "dsl7.example.net", "user": "ann"}},
+	{"envoy behind the prefix of compose", Envoy, `envoy-1  | [2016-04-15T20:17:00.310Z] "GET /a HTTP/2" 0 DC 154 7 226 - "203.0.113.1" "curl" "cc21" "shop" "-"`,
+		"2016-04-15T20:17:00.31Z", map[string]string{"remote_addr": "203.0.113.1", "path": "/a", "status": "0"}},
+	{"nginx-proxy-manager behind the prefix of kubectl", NginxProxyManager, `[pod/npm-0/app] [05/Mar/2026:08:00:01 +0100] 404 - GET http localhost "/a" [Client 192.0.2.7] [Length 150] [Gzip 3.06] "curl/8" "-"`,
+		"2026-03-05T07:00:01Z", map[string]string{"remote_addr": "192.0.2.7", "path": "/a"}},
+	{"nginx-json with a duration by the name of a time", NginxJSON, `{"time":0.005,"ts":"2026-03-05T08:00:01Z","remote_addr":"1.2.3.4","status":200}`,
+		"2026-03-05T08:00:01Z", map[string]string{"remote_addr": "1.2.3.4"}},
+	{"nginx-json with a time without its date", NginxJSON, `{"date":"2026-03-05","time":"08:00:01","timestamp":"2026-03-05 08:00:01.5 +0100","remote_addr":"1.2.3.4","status":"499"}`,
+		"2026-03-05T07:00:01.5Z", map[string]string{"remote_addr": "1.2.3.4", "status": "499"}},
+	{"IIS with a field of the header by its own name", W3C, "#Fields: date time s-ip cs-method cs-uri-stem c-ip sc-status X-Forwarded-For\n2026-03-05 08:00:01 10.0.0.4 GET /a 10.0.0.9 200 192.0.2.7",
+		"2026-03-05T08:00:01Z", map[string]string{"remote_addr": "10.0.0.9", "header:x-forwarded-for": "192.0.2.7", "x-forwarded-for": "192.0.2.7"}},
+	{"haproxy with a Unix socket", HAProxy, `unix:1 [06/Feb/2009:12:14:14.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 "GET / HTTP/1.1"`,
+		"2009-02-06T12:14:14.655Z", map[string]string{"remote_addr": "unix:1"}},
+	{"caddy, console behind the prefix of compose", Caddy, "web-1  | 2022/03/09 21:30:01.524\tINFO\thttp.log.access.log0\thandled request\t" + `{"request": {"remote_ip": "192.0.2.7", "client_ip": "192.0.2.7", "method": "GET", "uri": "/a", "headers": {}}, "size": 10, "status": 200}`,
+		"2022-03-09T21:30:01.524Z", map[string]string{"remote_addr": "192.0.2.7", "path": "/a"}},
 	{"W3C with spaces", W3C, "#Fields: date time c-ip cs-username cs-method cs-uri-stem sc-status\n2019-12-04 21:02:31 192.0.2.7 eve GET /a 200",
 		"2019-12-04T21:02:31Z", map[string]string{"remote_addr": "192.0.2.7", "user": "eve", "path": "/a"}},
 }
@@ -257,12 +293,23 @@ func TestDetection(t *testing.T) {
 		"":                                                           "no lines",
 		" \n\n":                                                      "no lines",
 		"hello\nworld\n":                                             `no format fits the first line, "hello"`,
+		"192.0.2.1 GET /a 200":                                       `"192.0.2.1 GET /a 200", which has no time; name one with --format`,
+		"[10/Oct/2000:13:55:36 -0700] GET /a":                        "which has no address of a client and no status;",
+		"ip,time,path":                                               "which has no time and no address of a client and no status;",
 		"\x7fELF\x00\x01":                                            "binary",
 		`{"a":1}`:                                                    "the objects have no time by a known name; map the name of its member with --field time=NAME",
 		`{"a":1,"requestTime":"05/Mar/2026:08:00:01 +0000"}`:                                           "--field time=requestTime",
 		"2026-03-05 08:00:01,123 INFO shop.views request from user ann took 12 ms and returned 200 OK": "no format fits the first line, \"2026-03-05 08:00:01,123 INFO shop.views request from user ann to…\", which has no address of a client;",
 		`{"ts":1772697601,"level":"info","msg":"started"}`:                                             "1 of the first 1 lines have a time, and none has an address as its client or a status of three digits; the first line is \"{\\\"ts\\\"",
-		combined + common: "1 of the first 2 lines have the format combined, and as many common; name one with the format option",
+		`time=2026-03-05T08:00:01Z level=WARN msg="wrong password" client_ip=192.0.2.7 username=ann`:   "none has an address as its client or a status",
+		`time=2026-03-05T08:00:01Z level=INFO msg="done" client_ip=192.0.2.7 method=GET path=/a`:       "logfmt",
+		// of Authelia and xrdp
+		`time="2026-03-05T08:00:01Z" level=error msg="Unsuccessful 1FA authentication attempt by user 'ann'" method=POST path=/api/firstfactor remote_ip=192.0.2.7`: "none has an address as its client or a status",
+		`{"level":"error","method":"POST","msg":"Unsuccessful TOTP authentication attempt","path":"/api/totp","remote_ip":"192.0.2.7","time":1772697601}`:           "none has an address as its client or a status",
+		`[20260305-08:00:01] [INFO ] AUTHFAIL: user=ann ip=::ffff:192.0.2.7 time=1772697601`:                                                                        "none has an address as its client or a status",
+		`{"level":"error","method":"POST","path":"/a","remote_ip":"192.0.2.7","time":1772697601,"status":502}`:                                                      "nginx-json",
+		`time=1772697601 ip=192.0.2.7 path=/a`: "logfmt",
+		combined + common:                      "1 of the first 2 lines have the format combined, and as many common; name one with --format",
 		`{"ts":1772697601,"level":"info","msg":"started"}` + "\n" + combined: "combined",
 		"\xff\xfe1\x009\x002\x00":                "the file is UTF-16; convert it",
 		"1\x009\x002\x00.\x00\n\x00":             "the file is UTF-16; convert it",
@@ -303,7 +350,7 @@ func TestMappedFields(t *testing.T) {
 func TestAddressesHaveNoPort(t *testing.T) {
 	r := &row{}
 	for _, c := range []struct {
-		how        how
+		convert    conversion
 		text, want string
 	}{
 		{lastAddress, "192.0.2.1", "192.0.2.1"}, {lastAddress, "192.0.2.1:80", "192.0.2.1"}, {lastAddress, "2001:db8::1", "2001:db8::1"},
@@ -311,7 +358,7 @@ func TestAddressesHaveNoPort(t *testing.T) {
 		{beforePort, "192.0.2.1:80", "192.0.2.1"}, {beforePort, "2001:db8::1:80", "2001:db8::1"}, {beforePort, "[2001:db8::1]:80", "2001:db8::1"}, {beforePort, "-", "-"},
 		{lastAddress, "192.0.2.1, 2001:db8::1", "2001:db8::1"}, {lastAddress, "192.0.2.1,192.0.2.2:80", "192.0.2.2"},
 	} {
-		if got := c.how(r, []byte(c.text)); string(got) != c.want {
+		if got := c.convert(r, []byte(c.text)); string(got) != c.want {
 			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
 		}
 	}
@@ -322,6 +369,12 @@ func TestInstants(t *testing.T) {
 		"2026-03-05T08:00:01Z":             "2026-03-05T08:00:01Z",
 		"2026-03-05T08:00:01.1234567-0330": "2026-03-05T11:30:01.123456Z",
 		"2026-03-05 08:00:01+02":           "2026-03-05T06:00:01Z",
+		"2026-03-05 08:00:01 +0100":        "2026-03-05T07:00:01Z",
+		"2026-03-05 08:00:01.5 -03:30":     "2026-03-05T11:30:01.5Z",
+		"2026-03-05 08:00:01 UTC":          "2026-03-05T08:00:01Z",
+		"2026-03-05 08:00:01 CET":          errTime.Error(),
+		"05/Mar/2026:08:00:01 -03:30":      "2026-03-05T11:30:01Z",
+		"05/Mar/2026 08:00:01":             errNoZone.Error(), // of Werkzeug
 		"29/Feb/2024:23:59:59.5 +0000":     "2024-02-29T23:59:59.5Z",
 		"29/Feb/2024:23:59:59Z":            "2024-02-29T23:59:59Z",
 		"2026-03-05 08:00:01,25-03:30":     "2026-03-05T11:30:01.25Z",

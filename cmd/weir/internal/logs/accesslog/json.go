@@ -52,6 +52,7 @@ const (
 	errCut       = problem("the object does not end; is the line cut off?")
 	errTrailing  = problem("text stands behind the object")
 	errNoRequest = problem("the object has no request; is it a message of the server?")
+	errLogger    = problem("the object is of another logger of Caddy than " + accessLogger)
 	errMessage   = problem("the object has no client and no status of its format; " +
 		"is it a message of the server?")
 )
@@ -59,11 +60,12 @@ const (
 // jsonReader reads lines of JSON.
 type jsonReader struct {
 	dec  jsontext.Decoder
-	text bytes.Buffer
-	row  *row
+	text bytes.Buffer // the line, for dec
+	row  *row         // the line that is being read
 }
 
-// read reads the members of the object that a line is.
+// read reads the members of the object in r.line into r. If the object is not JSON, it is read again
+// with null in place of each - without quotes, which nginx writes.
 func (j *jsonReader) read(r *row) error {
 	if bytes.Contains(r.line, []byte(`\x`)) {
 		r.line = escape.ReplaceAllFunc(r.line, escapeOfJSON)
@@ -84,14 +86,16 @@ func (j *jsonReader) read(r *row) error {
 	return err
 }
 
-// lone is a string, or a - that nginx writes for a variable without a value. A string that
-// is cut off goes to the end: otherwise each - in it would cost a search for its quote.
+// lone matches a string, or a - that nginx writes for a variable without a value. Strings are matched
+// so that a - in them stays. A string that is cut off goes to the end of the line: otherwise each -
+// in it would cost a search for its quote.
 var lone = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*(?:"|\\?\z)|-\s*[,}\]]`)
 
-// escape is an escape of JSON, or \xHH of nginx and Apache.
+// escape matches an escape of JSON, or \xHH of nginx and Apache.
 var escape = regexp.MustCompile(`(?s)\\(x[0-9A-Fa-f]{2}|.)`)
 
-// escapeOfJSON returns an escape as JSON has it. A byte of a character stands for itself.
+// escapeOfJSON returns an escape as JSON has it. \xHH of a byte that is no ASCII is the byte itself,
+// a part of a character.
 func escapeOfJSON(b []byte) []byte {
 	if len(b) != len(`\xHH`) || b[1] != 'x' {
 		return b
@@ -155,8 +159,7 @@ func (j *jsonReader) value(path []byte, isElement bool) error {
 	return err
 }
 
-// each reads an object or an array, whose end is given. It calls next before each member or
-// element, which reads it.
+// each reads an object or an array, whose end is } or ]. It calls next to read each member or element.
 func (j *jsonReader) each(end jsontext.Kind, next func() error) error {
 	_, err := j.dec.ReadToken()
 	for err == nil && j.dec.PeekKind() != end {

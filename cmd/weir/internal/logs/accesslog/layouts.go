@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// layout describes the lines of a format: the columns or the members that have each field,
-// with spaces between them. The first with a value counts. Members have dotted paths.
+// layout describes the lines of a format. Its texts name columns, or members of an object by their
+// dotted paths, with spaces between the names. The first of them with a value counts.
 type layout struct {
-	time    string           // the instant, the best first
-	fields  map[Field]string // for a text also fields of the request's header
-	target  string           // targets of requests; their parts are the path and the query
-	request string           // a request line; its parts are the method, the target and the host
-	how     map[Field]how    // from the places of fields, where it is not that of fieldHow
+	time    string               // the instant; the most exact one is the first
+	fields  map[Field]string     // the fields; of a line of text also those of the request's header
+	target  string               // the target of a request, such as /a?b: path and query
+	request string               // a request line, such as GET /a?b HTTP/1.1: method, target, host
+	convert map[Field]conversion // conversions of fields other than those of fieldConversions
 
-	// columns are those of a text, as the format's documentation has them, between quotes or
-	// brackets as the line has them; "" = JSON.
+	// columns are the names of the columns of a line of text, from the format's documentation. A name
+	// stands between quotes or brackets if its column does. "" = the lines are JSON or logfmt.
 	columns   string
 	least     int                          // the least number of columns
-	most      bool                         // there are no further columns
-	mayBeHost bool                         // the client may be a host name; quotes show the format
-	split     func(r *row, b []byte) error // splits a line into columns
+	most      bool                         // lines with further columns have another format
+	mayBeHost bool                         // the client may be a host name instead of an address
+	split     func(r *row, b []byte) error // splits a line into columns; nil = the lines are JSON
 
-	// prefixes begin the names of header fields in JSON, such as http_.
+	// prefixes are those of the names of header fields in JSON: http_x_user has the prefix http_.
 	prefixes []string
 
-	// needs is an object of every entry of JSON; "" = none.
+	// needs is a member of every access in JSON, an object itself; "" = none.
 	needs string
 
-	// typical has lists of members, in each text those of which an object has one. An object of
-	// this format fulfils one of the lists; nil = any object does.
+	// typical distinguishes the format from others in JSON. Each list has texts of names. An object
+	// is of this format if, for some list, it has a member of each text. nil = every object is.
 	typical [][]string
 }
 
@@ -92,8 +92,7 @@ var lines = map[Format][]*layout{
 		request:   "request",
 		columns:   clfColumns,
 		least:     7,
-		most:      true,
-		split:     (*row).splitCLF,
+		split:     (*row).splitCommon,
 		mayBeHost: true,
 	}},
 	// The tenth column is that of the main format in the configuration of nginx.
@@ -125,9 +124,9 @@ var lines = map[Format][]*layout{
 				`request_id authority upstream_host`,
 			least: 13,
 			most:  true,
-			split: (*row).splitSpaced,
+			split: (*row).splitBracketed,
 		},
-		// The default of Istio, whose peer is the client if no proxy passed one on.
+		// The default of Istio. Its peer is the client if no proxy passed one on.
 		{
 			time:    "start_time",
 			fields:  istioFields,
@@ -141,7 +140,7 @@ var lines = map[Format][]*layout{
 				`route_name`,
 			least: 18,
 			most:  true,
-			split: (*row).splitSpaced,
+			split: (*row).splitBracketed,
 		},
 	},
 	HAProxy: {{
@@ -151,7 +150,7 @@ var lines = map[Format][]*layout{
 			Status:     "status",
 			Bytes:      "bytes",
 		},
-		how:     map[Field]how{RemoteAddr: beforePort},
+		convert: map[Field]conversion{RemoteAddr: beforePort},
 		request: "request",
 		columns: `client:port accept_date frontend backend/server timers status bytes ` +
 			`request_cookie response_cookie termination_state connections queues request ` +
@@ -159,6 +158,11 @@ var lines = map[Format][]*layout{
 		least: 13,
 		split: (*row).splitHAProxy,
 	}},
+	// Of a proxy host, and of the default site.
+	NginxProxyManager: {
+		managerLayout(`[time] upstream_cache_status upstream_status `, ` [sent_to]`),
+		managerLayout(`[time] `, ``),
+	},
 	Logfmt: {{
 		time:     objects[NginxJSON].time,
 		fields:   objects[NginxJSON].fields,
@@ -170,7 +174,7 @@ var lines = map[Format][]*layout{
 	ELB: {{
 		time:    "time",
 		fields:  elbFields,
-		how:     map[Field]how{RemoteAddr: beforePort},
+		convert: map[Field]conversion{RemoteAddr: beforePort},
 		request: "request",
 		columns: `time elb client:port backend:port request_processing_time ` +
 			`backend_processing_time response_processing_time elb_status_code ` +
@@ -183,7 +187,7 @@ var lines = map[Format][]*layout{
 	ALB: {{
 		time:    "time",
 		fields:  elbFields,
-		how:     map[Field]how{RemoteAddr: beforePort},
+		convert: map[Field]conversion{RemoteAddr: beforePort},
 		request: "request",
 		columns: `type time elb client:port target:port request_processing_time ` +
 			`target_processing_time response_processing_time elb_status_code ` +
@@ -212,7 +216,7 @@ var lines = map[Format][]*layout{
 
 			headerPrefix + forwardedFor: forwardedFor,
 		},
-		how: map[Field]how{
+		convert: map[Field]conversion{
 			User:      percentDecoded,
 			UserAgent: percentDecoded,
 			Referer:   percentDecoded,
@@ -223,6 +227,31 @@ var lines = map[Format][]*layout{
 	}},
 }
 
+// managerLayout returns a layout of nginx-proxy-manager, with the columns before the status and
+// behind the ratio of gzip.
+func managerLayout(before, behind string) *layout {
+	l := &layout{
+		time: "time",
+		fields: map[Field]string{
+			RemoteAddr: "client",
+			Method:     "method",
+			Host:       "host",
+			Status:     "status",
+			Bytes:      "length",
+			UserAgent:  "user_agent",
+			Referer:    "referer",
+		},
+		convert: map[Field]conversion{RemoteAddr: afterWord, Bytes: afterWord},
+		target:  "uri",
+		columns: before + `status dash method scheme host "uri" [client] [length] [gzip]` + behind +
+			` "user_agent" "referer"`,
+		most:  true,
+		split: (*row).splitBracketed,
+	}
+	l.least = len(strings.Fields(l.columns))
+	return l
+}
+
 // elbFields are those of the load balancers of AWS.
 var elbFields = map[Field]string{
 	RemoteAddr: "client:port",
@@ -231,7 +260,8 @@ var elbFields = map[Field]string{
 	UserAgent:  "user_agent",
 }
 
-// objects are the formats with lines of JSON. The units of a trace are its bytes.
+// objects are the formats with lines of JSON. Traces have units in place of bytes, so that --units
+// bytes counts them.
 var objects = map[Format]*layout{
 	// a line of calls, or the header
 	JSONL: {
@@ -240,20 +270,21 @@ var objects = map[Format]*layout{
 		typical: [][]string{{"at_us"}, {"trace", "sample", "dropped"}},
 	},
 	NginxJSON: {
-		time: "msec time_iso8601 time timestamp @timestamp ts time_local date datetime start_time",
+		time: "msec time_iso8601 time timestamp @timestamp ts time_local date datetime start_time " +
+			"EdgeStartTimestamp EdgeEndTimestamp",
 		fields: map[Field]string{
 			RemoteAddr: "remote_addr client_ip remote_ip client_addr remote_address client ip " +
 				"remote clientip fwd",
-			Method:    "request_method method verb",
+			Method:    "request_method method verb ClientRequestMethod",
 			Query:     "args query_string query",
-			Host:      "http_host host server_name vhost domain",
-			Status:    "status status_code code response_code",
-			Bytes:     "body_bytes_sent bytes_sent bytes size response_size",
+			Host:      "http_host host server_name vhost domain ClientRequestHost",
+			Status:    "status status_code code response_code EdgeResponseStatus",
+			Bytes:     "body_bytes_sent bytes_sent bytes size response_size EdgeResponseBytes",
 			User:      "remote_user user user_id username",
-			UserAgent: "http_user_agent user_agent agent useragent",
-			Referer:   "http_referer http_referrer referer referrer",
+			UserAgent: "http_user_agent user_agent agent useragent ClientRequestUserAgent",
+			Referer:   "http_referer http_referrer referer referrer ClientRequestReferer",
 		},
-		target:   "request_uri uri path url",
+		target:   "request_uri uri path url ClientRequestURI ClientRequestPath",
 		request:  "request",
 		prefixes: []string{"http_", ""},
 	},
@@ -317,44 +348,58 @@ var objects = map[Format]*layout{
 	},
 }
 
-// schema is the places of the facts in the lines of a file.
+// schema is a layout of the lines of one file, with the names that Options.Fields maps.
 type schema struct {
 	*layout
-	from    map[Field][]place // for all facts
-	time    []place
-	isTrace bool           // the time is in microseconds, and a line without units has one
-	zone    *time.Location // that of times without one; nil = they are errors
+	from    map[Field][]place // the places of all facts, and of fields of the header
+	time    []place           // the places of the instant
+	isTrace bool              // the time is in microseconds, and a line without units has one
+	zone    *time.Location    // the zone of times without one; nil = they are errors
 
-	zoneless int // the layout of the last time without a zone; 0 = none
+	zoneless int // the index in timeLayouts of the last time without a zone; 0 = none
 
-	// Of a text:
-	columns  []string // nil for JSON
-	quoted   []int    // columns between quotes
-	brackets []int    // columns between brackets
-	status   int      // the column of the status
-	date     string   // the column with the date of a time; "" = none
+	// The text of the last time, and the instant that it stands for. Many lines have the same second.
+	lastTime       []byte
+	lastInstant    int64
+	lastIsZoneless bool
+
+	readers []reader // the readers of the fields of each entry
+
+	// For lines of text:
+	columns  []string // the names of the columns; nil for JSON and logfmt
+	quoted   []int    // the columns between quotes
+	brackets []int    // the columns between brackets
+	status   int      // the column of the status; -1 = none
+	date     []place  // the column with the date, if another one has the time of day; nil = none
 	isExact  bool     // a header in the file names the columns
 }
 
-// place is a column or the dotted path of a member, and the way from its text to a fact.
+// place is a column, or a member of an object by its dotted path, that may have a fact.
 type place struct {
-	path string
-	how  how
+	path    string
+	column  int // the index of the column; -1 = there is no such column
+	convert conversion
+}
+
+// place returns the place with a path, or a column with that name.
+func (s *schema) place(convert conversion, path string) place {
+	isNamed := func(column string) bool { return sameName([]byte(column), path) }
+	return place{path: path, column: slices.IndexFunc(s.columns, isNamed), convert: convert}
 }
 
 // places returns the places of paths with spaces between them.
-func places(h how, paths string) (all []place) {
+func (s *schema) places(convert conversion, paths string) (all []place) {
 	for _, path := range strings.Fields(paths) {
-		all = append(all, place{path, h})
+		all = append(all, s.place(convert, path))
 	}
 	return all
 }
 
-// The ways from the places of a layout to facts.
+// The conversions to facts: of the fields, of the target and of the request line of a layout.
 var (
-	fieldHow   = map[Field]how{RemoteAddr: lastAddress, Path: pathOf}
-	targetHow  = map[Field]how{Path: pathOf, Query: queryOf}
-	requestHow = map[Field]how{
+	fieldConversions   = map[Field]conversion{RemoteAddr: lastAddress, Path: pathOf}
+	targetConversions  = map[Field]conversion{Path: pathOf, Query: queryOf}
+	requestConversions = map[Field]conversion{
 		Method: requestMethod,
 		Path:   requestPath,
 		Query:  requestQuery,
@@ -362,39 +407,40 @@ var (
 	}
 )
 
-// newSchema returns the schema of a layout with the places of Options.Fields; nil without a
-// layout. A name that the format does not have leaves the fact without a value.
+// newSchema returns the schema of a layout, or nil without one. If Options.Fields maps a fact to a
+// name that the format does not have, the fact has no value.
 func newSchema(l *layout, o Options) *schema {
 	if l == nil {
 		return nil
 	}
-	own := *l // w3cSchema changes it
+	own := *l // a copy, because w3cSchema changes it
 	s := &schema{
 		layout:  &own,
-		time:    places(nil, l.time),
 		from:    map[Field][]place{},
 		isTrace: l == objects[JSONL],
 		zone:    o.Zone,
 	}
+	s.readColumns()
+	s.time = s.places(nil, l.time)
 	for _, f := range facts {
-		way, isOwn := l.how[f]
+		convert, isOwn := l.convert[f]
 		if !isOwn {
-			way = fieldHow[f]
+			convert = fieldConversions[f]
 		}
-		from := places(way, l.fields[f])
-		if h := targetHow[f]; h != nil {
-			from = append(from, places(h, l.target)...)
+		from := s.places(convert, l.fields[f])
+		if convert := targetConversions[f]; convert != nil {
+			from = append(from, s.places(convert, l.target)...)
 		}
-		if h := requestHow[f]; h != nil {
-			from = append(from, places(h, l.request)...)
+		if convert := requestConversions[f]; convert != nil {
+			from = append(from, s.places(convert, l.request)...)
 		}
 		if name := o.Fields[string(f)]; name != "" {
-			from = []place{{name, fieldHow[f]}}
+			from = []place{s.place(fieldConversions[f], name)}
 		}
 		s.from[f] = from
 	}
 	if name := o.Fields["time"]; name != "" {
-		s.time = []place{{name, nil}}
+		s.time = []place{s.place(nil, name)}
 	}
 	if l.split == nil {
 		return s
@@ -403,10 +449,15 @@ func newSchema(l *layout, o Options) *schema {
 	s.from[headerPrefix+"referer"] = s.from[Referer]
 	for f, column := range l.fields {
 		if strings.HasPrefix(string(f), headerPrefix) {
-			s.from[f] = places(nil, column)
+			s.from[f] = s.places(nil, column)
 		}
 	}
-	for i, name := range strings.Fields(l.columns) {
+	return s
+}
+
+// readColumns sets the fields for lines of text by the columns of the layout.
+func (s *schema) readColumns() {
+	for i, name := range strings.Fields(s.layout.columns) {
 		switch name[0] {
 		case '"':
 			s.quoted = append(s.quoted, i)
@@ -415,14 +466,14 @@ func newSchema(l *layout, o Options) *schema {
 		}
 		s.columns = append(s.columns, strings.Trim(name, `"[]`))
 	}
-	s.status = slices.Index(s.columns, l.fields[Status])
-	return s
+	s.status = slices.Index(s.columns, s.layout.fields[Status])
 }
 
 // fieldsHeader begins the line of a W3C log that names its columns.
 const fieldsHeader = "#Fields:"
 
-// w3cSchema returns the schema of columns. isExact reports that a header in the file names them.
+// w3cSchema returns the schema of a W3C log with these columns. isExact reports that a header in the
+// file names them.
 func w3cSchema(o Options, columns string, isExact bool) *schema {
 	l := *lines[CloudFront][0]
 	l.columns = columns
@@ -436,77 +487,113 @@ func w3cSchema(o Options, columns string, isExact bool) *schema {
 		inner, isOpen := strings.CutPrefix(name, "cs(")
 		inner, isClosed := strings.CutSuffix(inner, ")")
 		if isOpen && isClosed {
-			s.from[Field(headerPrefix+strings.ToLower(inner))] = places(nil, name)
+			s.from[Field(headerPrefix+strings.ToLower(inner))] = s.places(nil, name)
 		}
 	}
 	isTimestamp := func(column string) bool {
 		return column == "timestamp(ms)" || column == "timestamp"
 	}
 	if o.Fields["time"] == "" && !slices.ContainsFunc(s.columns, isTimestamp) {
-		s.date = "date"
+		s.date = s.places(nil, "date")
 	}
 	return s
 }
 
-// get returns the value of a field, or nil.
-func (r *row) get(f Field) []byte {
-	if from, isFact := r.schema.from[f]; isFact {
-		b := r.firstOf(from)
-		if b == nil && r.schema.isTrace && f == Bytes {
-			return []byte("1")
+// reader returns the value of a field in a line, or nil.
+type reader func(r *row) []byte
+
+// readersOf returns the readers of fields. They are made in the first call, because each call has the
+// same fields.
+func (s *schema) readersOf(fields []Field) []reader {
+	if len(s.readers) != len(fields) {
+		s.readers = nil
+		for _, f := range fields {
+			s.readers = append(s.readers, s.reader(f))
 		}
-		return b
 	}
+	return s.readers
+}
+
+// get returns the value of a field, or nil.
+func (r *row) get(f Field) []byte { return r.schema.reader(f)(r) }
+
+// reader returns the reader of a field.
+func (s *schema) reader(f Field) reader {
+	from, isFact := s.from[f]
 	name, isHeader := strings.CutPrefix(string(f), headerPrefix)
 	switch {
+	case s.isTrace && f == Bytes:
+		return func(r *row) []byte {
+			if b := r.firstOf(from); b != nil {
+				return b
+			}
+			return []byte("1")
+		}
+	case isFact:
+		return func(r *row) []byte { return r.firstOf(from) }
 	case isHeader:
-		return r.header(name)
+		return s.headerReader(name)
 	case f == Forwarded:
-		return r.forwarded()
+		return s.forwardedReader()
 	}
-	return r.at(place{path: name})
+	own := s.place(nil, name)
+	return func(r *row) []byte { return r.at(own) }
 }
 
-// forwarded returns X-Forwarded-For, or a list in place of the client address, as Traefik
-// logs it.
-func (r *row) forwarded() (list []byte) {
-	if list = r.get(headerPrefix + forwardedFor); hasValue(list) {
-		return list
+// forwardedReader returns the reader of X-Forwarded-For. If the line has none, it reads the list of
+// addresses that Traefik, for example, logs in place of the client address.
+func (s *schema) forwardedReader() reader {
+	header := s.reader(headerPrefix + forwardedFor)
+	var clients []place // without a conversion to the last address
+	for _, p := range s.from[RemoteAddr] {
+		clients = append(clients, s.place(nil, p.path))
 	}
-	list = nil
-	for _, p := range r.schema.from[RemoteAddr] {
-		if len(list) == 0 {
-			list = r.at(place{path: p.path})
+	return func(r *row) []byte {
+		if list := header(r); hasValue(list) {
+			return list
 		}
-	}
-	if bytes.IndexByte(list, ',') < 0 {
+		for _, p := range clients {
+			list := r.at(p)
+			switch {
+			case len(list) == 0:
+				continue
+			case bytes.IndexByte(list, ',') < 0:
+				return nil
+			}
+			return list
+		}
 		return nil
 	}
-	return list
 }
 
-// header returns a field of the request's header from JSON. The elements of X-Forwarded-For are
-// joined by commas, as HTTP joins several lines of one field.
-func (r *row) header(name string) (value []byte) {
-	for _, prefix := range r.schema.prefixes {
-		i := r.find(prefix + name)
-		if i < 0 {
-			continue
-		}
-		value = r.values[i].text
-		for _, next := range r.values[i+1:] {
-			if name != forwardedFor || !bytes.Equal(next.path, r.values[i].path) {
-				break
-			}
-			value = slices.Concat(value, []byte(","), next.text)
-		}
-		return value
+// headerReader returns the reader of a field of the request's header from JSON. The elements of
+// X-Forwarded-For are joined by commas, as HTTP joins several lines of one field.
+func (s *schema) headerReader(name string) reader {
+	var paths []string
+	for _, prefix := range s.prefixes {
+		paths = append(paths, prefix+name)
 	}
-	return nil
+	return func(r *row) (value []byte) {
+		for _, path := range paths {
+			i := r.find(path)
+			if i < 0 {
+				continue
+			}
+			value = r.values[i].text
+			for _, next := range r.values[i+1:] {
+				if name != forwardedFor || !bytes.Equal(next.path, r.values[i].path) {
+					break
+				}
+				value = slices.Concat(value, []byte(","), next.text)
+			}
+			return value
+		}
+		return nil
+	}
 }
 
-// firstOf returns the value of the first place that has one. A lone - is a value if no place
-// has another.
+// firstOf returns the value of the first place that has one. If no place has a value, it returns the
+// - or the empty text of the last one.
 func (r *row) firstOf(all []place) (b []byte) {
 	for _, p := range all {
 		if next := r.at(p); hasValue(next) || len(b) == 0 {
@@ -521,17 +608,17 @@ func (r *row) firstOf(all []place) (b []byte) {
 
 // at returns the value of a place, or nil.
 func (r *row) at(p place) []byte {
-	i := slices.Index(r.schema.columns, p.path)
+	i := p.column
 	if r.schema.columns == nil {
 		i = r.find(p.path)
 	}
 	if i < 0 || i >= len(r.values) {
 		return nil
 	}
-	if p.how == nil {
+	if p.convert == nil {
 		return r.values[i].text
 	}
-	return p.how(r, r.values[i].text)
+	return p.convert(r, r.values[i].text)
 }
 
 const (
@@ -544,7 +631,7 @@ const (
 func (r *row) readInstant() (err error) {
 	s := r.schema
 	b := r.firstOf(s.time)
-	isColumn := func(p place) bool { return slices.Contains(s.columns, p.path) }
+	isColumn := func(p place) bool { return p.column >= 0 }
 	switch {
 	case len(b) == 0 && s.columns == nil:
 		return errNoTime
@@ -555,27 +642,114 @@ func (r *row) readInstant() (err error) {
 	case s.isTrace:
 		r.instant, err = traceInstant(b)
 		return err
-	case s.date != "":
-		date := r.at(place{path: s.date})
+	case s.date != nil:
+		date := r.at(s.date[0])
 		r.scratch = append(append(r.scratch, date...), 'T')
 		r.scratch = append(append(r.scratch, b...), 'Z')
 		b = r.scratch
 	}
 	b = bytes.TrimSpace(b)
-	if s.zoneless > 0 { // try the notation of the line before: errors of time.Parse take memory
-		if r.instant, err = parseInstantIn(b, layouts[s.zoneless], s.zone); err == nil {
-			r.isZoneless = true
-			return nil
+	if len(b) > 0 && bytes.Equal(b, s.lastTime) {
+		r.instant = s.lastInstant
+		r.isZoneless = s.lastIsZoneless
+		return nil
+	}
+	err = r.parseTime(b)
+	if err != nil || r.instant < year1990 {
+		if other := r.otherTime(); other != nil {
+			b = other
+			err = nil
 		}
 	}
+	if err != nil {
+		return err
+	}
+	s.lastTime = append(s.lastTime[:0], b...)
+	s.lastInstant = r.instant
+	s.lastIsZoneless = r.isZoneless
+	return nil
+}
+
+// otherTime sets the instant of an object by the first member with a plausible time, and returns its
+// text. It is called if the first member of schema.time has none: a member with the name time may be
+// a duration. It returns nil if no member has one, and for lines of text.
+func (r *row) otherTime() []byte {
+	s := r.schema
+	if s.columns != nil {
+		return nil
+	}
+	best := r.instant
+	wasZoneless := r.isZoneless
+	for _, p := range s.time {
+		b := bytes.TrimSpace(r.at(p))
+		if len(b) > 0 && r.parseTime(b) == nil && r.instant >= year1990 {
+			return b
+		}
+	}
+	r.instant = best
+	r.isZoneless = wasZoneless
+	return nil
+}
+
+// parseTime sets the instant of a line by the text of its time.
+func (r *row) parseTime(b []byte) (err error) {
+	s := r.schema
+	r.isZoneless = false
+	// the notation of the line before is the first, because errors of time.Parse take memory
+	if s.zoneless > 0 && r.parseLocal(b, s.zoneless) == nil {
+		return nil
+	}
 	r.instant, err = parseInstant(b)
-	for i := noZone; err == errNoZone && s.zone != nil && i < len(layouts); i++ {
-		if at, err := parseInstantIn(b, layouts[i], s.zone); err == nil {
-			r.instant = at
-			r.isZoneless = true
+	for i := noZone; err == errNoZone && s.zone != nil && i < len(timeLayouts); i++ {
+		if r.parseLocal(b, i) == nil {
 			s.zoneless = i
 			return nil
 		}
 	}
 	return err
+}
+
+// parseLocal sets the instant of a line by a time without a zone, in one of timeLayouts.
+//
+// When a clock is set back at the end of summer time, it shows an hour twice. The line belongs to the
+// second one if it would otherwise be more than ten minutes earlier than the line before. Few lines
+// are so late, because few requests take so long.
+func (r *row) parseLocal(b []byte, layout int) error {
+	s := r.schema
+	at, err := parseInstantIn(b, timeLayouts[layout], s.zone)
+	if err != nil {
+		return err
+	}
+	if s.zone != time.UTC {
+		first, second := findRepeated(time.UnixMicro(at).In(s.zone))
+		at = first.UnixMicro()
+		if s.lastInstant-at > second.Sub(first).Microseconds()/6 {
+			at = second.UnixMicro()
+		}
+	}
+	r.instant = at
+	r.isZoneless = true
+	return nil
+}
+
+// findRepeated returns the two instants at which a clock in the zone of t shows its local time. They
+// are equal unless the clock is set back shortly before or after t.
+func findRepeated(t time.Time) (first, second time.Time) {
+	from, to := t.ZoneBounds()
+	_, offset := t.Zone()
+	if !to.IsZero() {
+		_, next := to.Zone()
+		again := t.Add(time.Duration(offset-next) * time.Second)
+		if again.After(t) && !again.Before(to) {
+			return t, again
+		}
+	}
+	if !from.IsZero() {
+		_, before := from.Add(-1).Zone()
+		earlier := t.Add(time.Duration(offset-before) * time.Second)
+		if earlier.Before(t) && earlier.Before(from) {
+			return earlier, t
+		}
+	}
+	return t, t
 }

@@ -39,11 +39,15 @@ type Stats struct {
 	Late    int64     // entries earlier than one that was returned before
 	Zeros   int64     // bytes of holes of zeros before lines, which were skipped
 
+	// Crowded reports that more lines were within Options.Reorder than can wait, so that it sorted
+	// only some of them.
+	Crowded bool
+
 	// Disorder is an Options.Reorder that sorts the lines read so far, in whole microseconds.
 	Disorder time.Duration
 
-	// Zoneless counts entries whose time has no zone and was read as UTC, because Options.Zone
-	// is nil.
+	// Zoneless counts entries with a time without a zone, which was read as UTC because
+	// Options.Zone is nil.
 	Zoneless int64
 
 	// Before2000 counts entries with an instant before 2000: probably a wrong clock or unit.
@@ -74,6 +78,10 @@ func (b BadLine) Error() string { return fmt.Sprintf("%s:%d: %s", b.File, b.Line
 type File struct {
 	Name   string // as given to Open
 	Format Format // "" for a file without lines
+
+	// CopyOf is the first file with the same first lines, decompressed. It is probably the same log,
+	// and its requests count twice. "" = there is none.
+	CopyOf string
 }
 
 // Reader reads files as one sequence. It is used by one goroutine at a time.
@@ -81,16 +89,17 @@ type Reader struct {
 	options Options
 	window  int64 // microseconds
 	files   []File
+	heads   map[string]string // the name of a file by the first bytes of its text, to notice copies
 
-	// sources are ordered by their first entries or, of closed files, by the instant before
-	// which none comes.
+	// sources are ordered by their first entries. A file that was not read yet has the place of the
+	// least instant that its sample permits.
 	sources timeline[*source]
 
-	fields  []Field  // those that the caller of Entries reads
+	fields  []Field  // the fields that the caller of Entries reads
 	row     row      // the line read last
-	names   []string // the fields of the first entry
-	current *Entry   // the entry returned last, of the first source
-	free    []*Entry // entries for further lines
+	names   []string // the names of the fields of the first entry, for messages
+	current *Entry   // the entry returned last, which the next call reuses
+	free    []*Entry // unused entries, so that few are allocated
 	room    int64    // bytes left for entries that wait to be sorted
 	last    int64    // the greatest instant returned
 	stats   Stats
@@ -110,6 +119,7 @@ func Open(names []string, o Options) (*Reader, error) {
 		window:  o.Reorder.Microseconds(),
 		sources: timeline[*source]{compare: (*source).compare},
 		room:    maxHeld,
+		heads:   map[string]string{},
 	}
 	for i, name := range names {
 		s, err := r.open(name, i)
@@ -117,13 +127,14 @@ func Open(names []string, o Options) (*Reader, error) {
 			r.Close()
 			return nil, err
 		}
-		r.files = append(r.files, File{name, s.format})
+		r.files = append(r.files, File{Name: name, Format: s.format, CopyOf: s.copyOf})
 		if s.format == "" {
 			s.close()
 			continue
 		}
 		heap.Push(&r.sources, s)
 	}
+	r.heads = nil
 	return r, nil
 }
 
@@ -148,7 +159,8 @@ func (r *Reader) Trace() io.Reader {
 	return io.MultiReader(all...)
 }
 
-// Entries returns the entries with the values of fields, up to the end or the first error.
+// Entries returns the entries with the values of fields, up to the end or the first error. It is
+// called once.
 // Each is valid until the next one. Entries with equal instants keep the order of files and
 // lines. An error is that of reading a file, or of lines that wait to be sorted and take more
 // than 128 MiB. Compressed data that end early are a bad line.
@@ -178,7 +190,7 @@ func (r *Reader) next() (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := heap.Pop(&s.waiting).(*Entry)
+	e := s.waiting.pop()
 	r.current = e
 	if e.At < r.last {
 		r.stats.Late++
@@ -225,8 +237,8 @@ func (r *Reader) newEntry() (e *Entry) {
 	e.fields = r.fields
 	e.values = e.values[:0]
 	e.ends = e.ends[:0]
-	for _, f := range r.fields {
-		e.values = append(e.values, r.row.get(f)...)
+	for _, read := range r.row.schema.readersOf(r.fields) {
+		e.values = append(e.values, read(&r.row)...)
 		e.ends = append(e.ends, uint32(len(e.values)))
 	}
 	return e
@@ -240,9 +252,8 @@ func (r *Reader) Close() {
 	r.sources.all, r.current = nil, nil
 }
 
-// timeline returns elements in order, in whatever order they come: it is a heap. Each
-// element takes a number of steps that grows with the logarithm of the elements that wait,
-// also in a log that runs backward.
+// timeline is a heap: it returns elements in the order of compare. The steps for an element grow with
+// the logarithm of the number of elements, also for a log that runs backward.
 type timeline[T any] struct {
 	compare func(a, b T) int
 	all     []T // as container/heap orders them

@@ -120,11 +120,11 @@ func TestRandomOrder(t *testing.T) {
 
 func TestMergesFilesByTime(t *testing.T) {
 	files := []File{
-		{write(t, "access.log", []byte(lineAt(100, "e")+lineAt(101, "f"))), Combined},
-		{write(t, "json", []byte(`{"time_iso8601":"2026-03-05T00:00:56Z","status":200,"request_uri":"/C"}`+"\n")), NginxJSON},
-		{write(t, "access.log.1.gz", gzipped(lineAt(50, "b")+lineAt(60, "d"))), Combined},
-		{write(t, "empty", nil), ""},
-		{write(t, "access.log.2.zst", zstandard(t, lineAt(1, "a")+lineAt(55, "c"))), Combined},
+		{Name: write(t, "access.log", []byte(lineAt(100, "e")+lineAt(101, "f"))), Format: Combined},
+		{Name: write(t, "json", []byte(`{"time_iso8601":"2026-03-05T00:00:56Z","status":200,"request_uri":"/C"}`+"\n")), Format: NginxJSON},
+		{Name: write(t, "access.log.1.gz", gzipped(lineAt(50, "b")+lineAt(60, "d"))), Format: Combined},
+		{Name: write(t, "empty", nil), Format: ""},
+		{Name: write(t, "access.log.2.zst", zstandard(t, lineAt(1, "a")+lineAt(55, "c"))), Format: Combined},
 	}
 	var names []string
 	for _, f := range files {
@@ -132,6 +132,46 @@ func TestMergesFilesByTime(t *testing.T) {
 	}
 	if got, r := paths(t, names, Options{}); got != "a b c C d e f" || !slices.Equal(r.Files(), files) {
 		t.Errorf("got %s of %v, want %v", got, r.Files(), files)
+	}
+}
+
+// TestCopiesAreNamed: a copy begins with the same lines, in whatever file and compression.
+func TestCopiesAreNamed(t *testing.T) {
+	log := ""
+	for i := range 200 {
+		log += lineAt(i, "a")
+	}
+	lines := strings.SplitAfter(log, "\n")
+	first := write(t, "access.log", []byte(log))
+	for _, c := range []struct {
+		name   string
+		text   []byte
+		isCopy bool
+	}{
+		{"backup", []byte(log), true},
+		{"old.gz", gzipped(log), true},
+		{"old.zst", zstandard(t, log), true},
+		{"before it grew", []byte(strings.Join(lines[:100], "")), true},
+		{"its second half", []byte(strings.Join(lines[100:], "")), false},
+		{"another request at the beginning", []byte(lineAt(0, "b") + log), false},
+		{"no request", nil, false},
+	} {
+		name := write(t, "log", c.text)
+		_, r := paths(t, []string{first, write(t, "other", []byte(lineAt(7, "c"))), name}, Options{})
+		want := ""
+		if c.isCopy {
+			want = first
+		}
+		files := r.Files()
+		if got := files[2].CopyOf; got != want || files[0].CopyOf+files[1].CopyOf != "" {
+			t.Errorf("%s: a copy of %q, want %q", c.name, got, want)
+		}
+	}
+	// files without a request, such as new ones of a recorder, are no copies
+	header := TraceHeader{Version: TraceVersion, Sample: 1, Keys: "plain"}.AppendJSON(nil)
+	_, r := paths(t, []string{write(t, "a", header), write(t, "b", header)}, Options{})
+	if r.Files()[1].CopyOf != "" {
+		t.Errorf("a header is a copy of another")
 	}
 }
 
@@ -170,8 +210,9 @@ func TestReasonsOfBadLines(t *testing.T) {
 		{Combined, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200`, errColumns},
 		{Combined, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" abc 1 "-" "-"`, errStatus},
 		{Combined, "a\x00b", errBinary},
+		{Combined, `192.0.2.1 - - [05/Mar/2026:08:00:01 +00192.0.2.7 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "-"`, errTime},
 		{Common, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "-"`, problem("the line has the format combined, and the file common")},
-		{Common, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1 x`, errExtra},
+		{Common, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1 "x"`, errExtra},
 		{NginxJSON, `{"time":"2026-03-05T08:00:01"}`, errNoZone},
 		{NginxJSON, `{"status":200}`, errNoTime},
 		{NginxJSON, `{"time":"2026-03-05T08:00:01Z","a":"b`, errCut},
@@ -352,7 +393,7 @@ func TestReversedLinesTakeFewSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	steps := 0
-	r.sources.first().waiting.compare = func(a, b *Entry) int {
+	r.sources.first().waiting.late.compare = func(a, b *Entry) int {
 		steps++
 		return a.compare(b)
 	}

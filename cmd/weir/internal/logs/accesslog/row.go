@@ -12,22 +12,22 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// row is a line that has just been read, with all of its values. It shares the memory of the
-// line, and is valid until the next one.
+// row is the line that was read last, split into its values. It shares the memory of the line, and is
+// valid until the next line is read.
 type row struct {
 	instant int64 // microseconds since 1970
 	line    []byte
-	values  []value // by column, or the members of an object
+	values  []value // the columns in order, or the members of an object
 	schema  *schema
-	scratch []byte // paths, and decoded values
+	scratch []byte // memory for paths and decoded values
 
-	isZoneless bool // the instant was read by Options.Zone, or the zone of the format
+	isZoneless bool // the line has no zone; its instant is that of schema.zone
 }
 
 // value is a column, or a member of an object or of one in it.
 type value struct {
-	text     []byte // decoded
-	path     []byte // a member's names with dots between them; nil for a column
+	text     []byte // without quotes and escapes
+	path     []byte // the names of a member and the objects around it; nil for a column
 	isQuoted bool   // the column stands between quotes
 	isObject bool   // the member is an object; it has no text
 }
@@ -37,14 +37,15 @@ func (r *row) reset(line []byte, s *schema) {
 	*r = row{line: line, values: r.values[:0], scratch: r.scratch[:0], schema: s}
 }
 
-// join returns two parts of a path as one.
+// join returns a path of two parts, in the memory of scratch.
 func (r *row) join(a, b []byte) []byte {
 	mark := len(r.scratch)
 	r.scratch = append(append(r.scratch, a...), b...)
 	return r.scratched(mark)
 }
 
-// scratched returns the text in scratch from a mark on.
+// scratched returns the bytes of scratch from a mark on. Appending to them does not overwrite later
+// ones.
 func (r *row) scratched(mark int) []byte { return r.scratch[mark:len(r.scratch):len(r.scratch)] }
 
 // fieldNames returns the names of the fields that have a value in this line, those of every
@@ -72,8 +73,9 @@ func (r *row) fieldNames() (names []string) {
 	return names
 }
 
-// how derives a field from the text of a column or member; nil = it is the field.
-type how func(r *row, b []byte) []byte
+// conversion derives the value of a field from the text of its column or member, such as the path
+// from a request line. nil = the text is the value.
+type conversion func(r *row, b []byte) []byte
 
 // lastAddress returns the last address of a list, the nearest to the server, without the port.
 func lastAddress(_ *row, b []byte) []byte {
@@ -81,12 +83,19 @@ func lastAddress(_ *row, b []byte) []byte {
 }
 
 // beforePort returns an address before the port that always follows, also of IPv6 without
-// brackets.
+// brackets. A Unix socket has a number in its place.
 func beforePort(_ *row, b []byte) []byte {
-	if i := bytes.LastIndexByte(b, ':'); i > 0 && b[0] != '[' {
+	i := bytes.LastIndexByte(b, ':')
+	if i > 0 && b[0] != '[' && !bytes.HasPrefix(b, []byte("unix:")) {
 		return b[:i]
 	}
 	return withoutPort(b)
+}
+
+// afterWord returns a text without the word that begins it, as in Client 192.0.2.1.
+func afterWord(_ *row, b []byte) []byte {
+	_, rest, _ := bytes.Cut(b, []byte(" "))
+	return rest
 }
 
 // pathOf returns the path of a path with a query, or of an absolute URL.
@@ -128,8 +137,7 @@ func requestTarget(b []byte) []byte {
 	return target
 }
 
-// percentDecoded returns a percent-encoded text as it is meant. A percent sign without two
-// digits stays.
+// percentDecoded decodes the percent-encoding of a text. A percent sign without two digits stays.
 func percentDecoded(r *row, b []byte) []byte {
 	mark := len(r.scratch)
 	for len(b) > 0 {
@@ -188,8 +196,8 @@ func withoutPort(b []byte) []byte {
 	return b
 }
 
-// unescaped returns a text without the backslashes of nginx and Apache, which are those of
-// Go. A backslash before any other byte stays.
+// unescaped decodes the escapes that nginx and Apache write, such as \x22. Go has the same escapes.
+// A backslash that begins none of them stays.
 func (r *row) unescaped(b []byte) []byte {
 	mark := len(r.scratch)
 	for len(b) > 0 {
@@ -221,16 +229,19 @@ const (
 	errRange = problem("the time is outside 1970 … 2255; log the time of the request")
 )
 
-// layouts are the notations of times, each with any fraction of a second.
-var layouts = [...]string{
+// timeLayouts are the notations of times, as package time has them. Seconds may have a fraction in
+// each of them.
+var timeLayouts = [...]string{
 	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07",
 	"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05Z0700", "2006-01-02 15:04:05Z07",
-	"02/Jan/2006:15:04:05 -0700", "02/Jan/2006:15:04:05Z07:00",
-	"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006/01/02 15:04:05", "02/Jan/2006:15:04:05",
+	"2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05 -07:00", "2006-01-02 15:04:05 UTC",
+	"02/Jan/2006:15:04:05 -0700", "02/Jan/2006:15:04:05Z07:00", "02/Jan/2006:15:04:05 -07:00",
+	"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006/01/02 15:04:05",
+	"02/Jan/2006:15:04:05", "02/Jan/2006 15:04:05",
 }
 
-// noZone is the index of the first layout without a zone.
-const noZone = 8
+// noZone is the index of the first of timeLayouts without a zone.
+const noZone = 12
 
 // parseInstant reads an instant in any notation: microseconds since 1970.
 func parseInstant(b []byte) (int64, error) {
@@ -243,7 +254,7 @@ func parseInstant(b []byte) (int64, error) {
 		isLeap = true // a leap second counts as the second before it
 		text = text[:i] + ":59" + text[i+3:]
 	}
-	for i, layout := range layouts {
+	for i, layout := range timeLayouts {
 		if b[2] != layout[2] && (b[2] == '/' || layout[2] == '/') {
 			continue // an error of time.Parse takes memory
 		}
@@ -279,7 +290,7 @@ func parseNumberTime(b []byte) (int64, error) {
 	return inRange(d.Microseconds())
 }
 
-// parseInstantIn reads an instant without a zone by one of layouts.
+// parseInstantIn reads a time without a zone in one of timeLayouts.
 func parseInstantIn(b []byte, layout string, zone *time.Location) (int64, error) {
 	if len(b) < len(layout) || b[2] != layout[2] && (b[2] == '/' || layout[2] == '/') {
 		return 0, errTime
@@ -291,6 +302,7 @@ func parseInstantIn(b []byte, layout string, zone *time.Location) (int64, error)
 	return inRange(t.UnixMicro())
 }
 
+// inRange returns an instant, or the error of one that no decision can have.
 func inRange(at int64) (int64, error) {
 	if at < 0 || at > weir.MaxInstant {
 		return 0, errRange

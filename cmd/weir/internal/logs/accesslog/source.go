@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
-	"container/heap"
 	"errors"
 	"fmt"
 	"io"
@@ -21,16 +20,23 @@ import (
 const MaxLineBytes = 128 << 10
 
 const (
-	stdin       = "-"      // the name of standard input
-	sampleBytes = 64 << 10 // read from a file to detect its format
-	maxWaiting  = 1 << 17  // entries of one file that wait to be sorted
+	stdin = "-" // the name of standard input
+
+	// sampleBytes is the size of the part of a file from which its format is detected. If that is
+	// not possible, because of long lines or many messages, the part is larger: wideSample.
+	sampleBytes = 64 << 10
+	wideSample  = 4 << 20
+
+	headBytes  = 4 << 10          // the part of a sample by which a copy of another file is noticed
+	lineBuffer = MaxLineBytes + 2 // the size of the buffer of a file: a line with its ending
+	maxWaiting = 1 << 17          // the largest number of waiting entries of one file
 )
 
 // ErrLong reports a line that does not fit in its buffer.
 const ErrLong = problem("the line is longer than 131072 bytes")
 
-const errBlank = problem("the first 65536 bytes are blank lines; remove them, " +
-	"or name the format with the format option")
+const errBlank = problem("the first 4194304 bytes are blank lines; remove them, " +
+	"or name the format with --format")
 
 const errReplaced = problem("the file was replaced while it was read; run again")
 
@@ -44,27 +50,28 @@ const (
 	errTrace     = problem("the file is a trace of JSON lines with at_us, not an access log")
 )
 
-// source is one file.
+// source is one file of a Reader.
 type source struct {
 	*Reader
 	name   string
-	index  int // in the arguments of Open
+	index  int // the index of its name in the arguments of Open
 	format Format
-	start  int64 // the least instant of the sample, less the window
+	start  int64 // the least instant of the sample, less the window: no entry should be earlier
 	parser *parser
 	file   os.FileInfo // as Open found it
-	once   bool        // standard input or a pipe, which cannot be opened again
+	copyOf string      // File.CopyOf
+	once   bool        // it is standard input or a pipe, which cannot be opened again
 
 	closers []func()
-	text    io.Reader // decompressed
-	lines   *bufio.Reader
-	line    int64 // lines read
-	entries int64 // lines with an entry
-	bad     int64 // lines that are not readable
-	ended   bool
-	newHole int64 // zero bytes that openLines skipped, and that are not counted yet
+	text    io.Reader     // the decompressed text
+	lines   *bufio.Reader // reads text; nil = the file is closed
+	line    int64         // the number of lines read
+	entries int64         // the number of lines with an entry
+	bad     int64         // the number of lines that may have another format
+	ended   bool          // all lines were read
+	newHole int64         // zero bytes that were skipped, and that Stats do not count yet
 
-	waiting timeline[*Entry]
+	waiting waiting
 	newest  int64 // the greatest instant read
 }
 
@@ -75,18 +82,17 @@ func (r *Reader) open(name string, index int) (*source, error) {
 		Reader:  r,
 		name:    name,
 		index:   index,
-		waiting: timeline[*Entry]{compare: (*Entry).compare},
+		waiting: newWaiting(),
 	}
 	if name == stdin && slices.ContainsFunc(r.files, func(f File) bool { return f.Name == name }) {
 		return nil, errors.New("standard input, -, is given twice")
 	}
-	err := s.openLines()
-	if err != nil {
+	if err := s.openLines(); err != nil {
 		return nil, err
 	}
-	sample, err := sampleOf(s.lines, s.once, r.options)
-	if damaged := s.isDamaged(err); err == nil || damaged {
-		s.format, err = r.formatOf(sample, damaged)
+	sample, err := s.detectFormat(sampleBytes)
+	if err != nil && len(sample) >= sampleBytes {
+		sample, err = s.detectFormat(wideSample)
 	}
 	if err != nil {
 		s.close()
@@ -96,19 +102,54 @@ func (r *Reader) open(name string, index int) (*source, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	s.parser = newParser(s.format, r.options)
-	s.start = s.least(sample) - r.window
+	least := s.least(sample)
+	s.start = least - r.window
 	if !s.once {
 		s.close()
+		if least > 0 {
+			s.copyOf = r.copyOf(name, sample)
+		}
 	}
 	return s, nil
 }
 
-// formatOf returns the format of the next file by its first lines, which may end where the
-// data are damaged. It is "" for a file without lines.
-func (r *Reader) formatOf(sample []byte, damaged bool) (Format, error) {
+// detectFormat sets the format by the first bytes of the file, at most most of them, and returns
+// these. They stay unread, because a pipe cannot be opened again.
+func (s *source) detectFormat(most int) (sample []byte, err error) {
+	ahead := bufio.NewReaderSize(s.lines, most)
+	sample, err = sampleOf(ahead, most, s.once, s.options)
+	if damaged := s.isDamaged(err); err == nil || damaged {
+		s.format, err = s.formatOf(sample, len(sample) < most, damaged)
+	}
+	if ahead != s.lines {
+		read, _ := ahead.Peek(ahead.Buffered())
+		text := io.MultiReader(bytes.NewReader(read), s.lines)
+		s.lines = bufio.NewReaderSize(text, lineBuffer)
+	}
+	return sample, err
+}
+
+// copyOf returns the first file that begins with the same lines as sample, or "". A copy may have
+// another name, be compressed, or have been made before the log grew.
+func (r *Reader) copyOf(name string, sample []byte) string {
+	head := string(sample[:min(len(sample), headBytes)])
+	first, isCopy := r.heads[head]
+	if !isCopy {
+		r.heads[head] = name
+	}
+	return first
+}
+
+// formatOf returns the format of the next file by its first lines; "" for a file without lines.
+// isWhole reports that there are no further lines, and damaged that compressed data are damaged behind
+// them.
+func (r *Reader) formatOf(sample []byte, isWhole, damaged bool) (Format, error) {
 	detected, err := detect(sample, r.options)
+	if err == errUTF16 {
+		return "", err
+	}
 	isEmpty := err == errEmpty && !damaged
-	if isEmpty && len(sample) < sampleBytes {
+	if isEmpty && isWhole {
 		return "", nil
 	}
 	if isEmpty && r.options.Format == "" {
@@ -122,15 +163,16 @@ func (r *Reader) formatOf(sample []byte, damaged bool) (Format, error) {
 	}
 	switch {
 	case r.options.Format != "":
-		return r.options.Format, nil // it is tried
+		return r.options.Format, nil // lines that do not fit are bad ones
 	case err != nil && damaged:
 		return "", errTruncated
 	}
 	return detected, err
 }
 
-// wholeTrace returns JSONL for a first file of unknown JSON, and an error for a trace among logs
-// or a log among traces. detected is the format of the file, or wrong the error.
+// wholeTrace decides whether a file is a trace, for Options.WholeTraces. It returns JSONL for a first
+// file of unknown JSON, an error for a trace among logs or a log among traces, and otherwise neither.
+// detected and wrong are the results of detect.
 func (r *Reader) wholeTrace(sample []byte, detected Format, wrong error) (Format, error) {
 	isNamed := r.options.Format != ""
 	first := slices.IndexFunc(r.files, func(f File) bool { return f.Format != "" })
@@ -175,7 +217,7 @@ func (s *source) openLines() error {
 		s.closers = append(s.closers, z.Close)
 	}
 	s.text = text
-	s.lines = bufio.NewReaderSize(text, MaxLineBytes+2)
+	s.lines = bufio.NewReaderSize(text, lineBuffer)
 	s.line = 0
 	s.ended = false
 	if mark, _ := s.lines.Peek(3); string(mark) == "\ufeff" { // a byte order mark
@@ -235,7 +277,29 @@ func decompress(in io.Reader) (text io.Reader, err error) {
 	case isZstandard(magic):
 		return zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
 	}
+	if name := otherCompression(magic); name != "" {
+		return nil, problem(fmt.Sprintf("the file is compressed by %s, which is not read; "+
+			"decompress it, or compress it by gzip or zstd", name))
+	}
 	return b, nil
+}
+
+// otherCompression returns the name of a compression that is not read, by the first bytes of a file;
+// "" if it has none of them.
+func otherCompression(magic []byte) string {
+	switch {
+	case bytes.HasPrefix(magic, []byte("BZh")):
+		return "bzip2"
+	case bytes.HasPrefix(magic, []byte("\xfd7zX")):
+		return "xz"
+	case bytes.HasPrefix(magic, []byte("\x04\x22\x4d\x18")):
+		return "lz4"
+	case bytes.HasPrefix(magic, []byte("PK\x03\x04")):
+		return "zip"
+	case bytes.HasPrefix(magic, []byte("\x1f\x9d")):
+		return "compress"
+	}
+	return ""
 }
 
 // isZstandard reports whether a file begins like a frame of zstd, or like a skippable frame,
@@ -273,17 +337,17 @@ func (s *source) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// sampleOf returns the first lines of a text. For a pipe it waits for one line only, which fits
-// a format or stands behind the header of a W3C log.
-func sampleOf(lines *bufio.Reader, pipe bool, o Options) ([]byte, error) {
-	want := sampleBytes
+// sampleOf returns the first lines of a text, up to most bytes. For a pipe it waits for one line
+// only, which fits a format or stands behind the header of a W3C log.
+func sampleOf(lines *bufio.Reader, most int, pipe bool, o Options) ([]byte, error) {
+	want := most
 	if pipe {
 		want = 1
 	}
 	b, err := lines.Peek(want)
 	fits := isEntry(newBallot(o))
 	seen := 0 // bytes of b that were looked at
-	for pipe && err == nil && len(b) < sampleBytes {
+	for pipe && err == nil && len(b) < most {
 		b, _ = lines.Peek(lines.Buffered())
 		end := bytes.LastIndexByte(b, '\n') + 1
 		if slices.ContainsFunc(firstLines(b[seen:max(seen, end)]), fits) {
@@ -298,8 +362,8 @@ func sampleOf(lines *bufio.Reader, pipe bool, o Options) ([]byte, error) {
 	return b, err
 }
 
-// isEntry returns a function that reports whether a line has a format, or a header before it names
-// one.
+// isEntry returns a function that reports whether a line is an access, or stands behind a header of a
+// W3C log.
 func isEntry(b *ballot) func(line []byte) bool {
 	hasHeader := false
 	return func(line []byte) bool {
@@ -327,8 +391,8 @@ func (s *source) least(sample []byte) int64 {
 	return least
 }
 
-// compare orders sources by their first entries. A closed file comes before the entries that
-// it may precede.
+// compare orders sources by their first entries. A file of which no line was read comes before an
+// entry of another file at the same instant, because it has to be opened before.
 func (s *source) compare(other *source) int {
 	at, isClosed := s.position()
 	otherAt, otherClosed := other.position()
@@ -354,8 +418,11 @@ func (s *source) readAhead() error {
 	}
 	for !s.ended {
 		e := s.waiting.first()
-		isFull := s.waiting.Len() >= maxWaiting
-		if e != nil && (isFull || s.newest-e.At >= s.window) {
+		if e != nil && s.newest-e.At >= s.window {
+			return nil
+		}
+		if s.waiting.Len() >= maxWaiting {
+			s.stats.Crowded = true
 			return nil
 		}
 		if err := s.read(); err != nil {
@@ -381,7 +448,7 @@ func (s *source) read() error {
 		s.ended = true
 		return nil
 	case err == nil:
-		err = s.takeLine(bytes.TrimRight(line, " \t\r\n"))
+		err = s.takeLine(bytes.TrimSpace(line))
 	case err == ErrLong:
 	case s.isDamaged(err):
 		err = errTruncated
@@ -390,8 +457,11 @@ func (s *source) read() error {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	if err != nil {
+		s.takeBehindHole(line)
 		s.stats.Bad++
-		s.bad++
+		if err != errLogger { // which is of the format, too
+			s.bad++
+		}
 		if len(s.stats.First) < firstBad {
 			s.stats.First = append(s.stats.First, BadLine{s.name, s.line, err.Error()})
 		}
@@ -402,6 +472,18 @@ func (s *source) read() error {
 			s.name, s.line, maxHeld>>20)
 	}
 	return nil
+}
+
+// takeBehindHole adds the entry of a good line behind a cut one and a hole of zero bytes, which a
+// crash leaves between them. The bad line is the cut one.
+func (s *source) takeBehindHole(line []byte) {
+	end := bytes.LastIndexByte(line, 0) + 1
+	behind := bytes.TrimSpace(line[end:])
+	if end == 0 || len(behind) == 0 || s.takeLine(behind) != nil {
+		return
+	}
+	cut := bytes.TrimRight(line[:end], "\x00")
+	s.stats.Zeros += int64(end - len(cut))
 }
 
 // takeLine adds the entry of a line to those that wait.
@@ -440,7 +522,7 @@ func (s *source) takeLine(line []byte) error {
 	s.newest = max(s.newest, e.At)
 	s.stats.Disorder = max(s.stats.Disorder, time.Duration(s.newest-e.At)*time.Microsecond)
 	s.room -= e.size()
-	heap.Push(&s.waiting, e)
+	s.waiting.push(e)
 	return nil
 }
 
@@ -448,7 +530,7 @@ func (s *source) takeLine(line []byte) error {
 const year2000 = 946_684_800 * micro
 
 // NextLine returns the next line with its ending, valid until the next call. A line without
-// an ending is the last. It skips a line that does not fit in the buffer and returns ErrLong.
+// an ending is the last. Of a line that does not fit in the buffer it returns the end, and ErrLong.
 func NextLine(lines *bufio.Reader) ([]byte, error) {
 	b, err := lines.ReadSlice('\n')
 	if err == io.EOF && len(b) > 0 {
@@ -458,16 +540,16 @@ func NextLine(lines *bufio.Reader) ([]byte, error) {
 		return b, err
 	}
 	for err == bufio.ErrBufferFull {
-		_, err = lines.ReadSlice('\n')
+		b, err = lines.ReadSlice('\n')
 	}
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
-	return nil, ErrLong
+	return b, ErrLong
 }
 
-// checkFormat returns the error of a file of which less than half was read, and whose format was
-// detected: it probably has another one.
+// checkFormat returns the error of a file with a detected format of which less than half was read. It
+// probably has another format.
 func (s *source) checkFormat() error {
 	if s.options.Format != "" || s.format == JSONL || s.entries >= s.bad || s.entries == 0 {
 		return nil

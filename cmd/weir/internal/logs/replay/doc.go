@@ -48,8 +48,8 @@
 // begins, of a known id from now. The answer to a count ends with "count", that to a refund or a
 // settle with "refunded", and that to an extend with "added". "no_reservation":true is the
 // answer to a settle or an extend without an open reservation. The other fields of these, and
-// those of a reset and a block, are the answer to a peek of 0 units right after it. After a
-// reset or a block of a limit whose key lacks dimensions of the policy they are 0.
+// those of a reset and a block, are the answer to a peek of 0 units right after it. They are 0
+// after a reset or a block of one limit, if the key lacks other dimensions of the policy.
 //
 // Members for the rest of the policy file follow at the end: "plan", "override" with
 // why and until, "blocked_until" with the end of a block, "shadow":true with the

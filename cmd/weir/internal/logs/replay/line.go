@@ -3,6 +3,7 @@ package replay
 import (
 	"encoding/json"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +42,7 @@ type Line struct {
 	For       int64 // for_us of Block; 0 ends blocks
 	MaxWait   int64 // max_wait_us of Attempt, the longest wait; 0 = none
 
-	given uint16 // the fields of the text: 1 << the index in lineFields
+	given fieldSet // the fields of the text
 }
 
 // opNames are the words of the operations in traces.
@@ -91,8 +92,24 @@ const (
 	everyOp     = 1<<len(opNames) - 1
 )
 
+// The fields, as indices of lineFields.
+const (
+	atField = iota
+	policyField
+	keyField
+	unitsField
+	opField
+	limitField
+	lastField
+	grantedField
+	idField
+	ttlField
+	forField
+	waitField
+)
+
 var lineFields = [...]lineField{
-	{
+	atField: {
 		name:   "at_us",
 		want:   "at_us" + wholeNumber,
 		number: func(l *Line) *int64 { return &l.At },
@@ -100,18 +117,18 @@ var lineFields = [...]lineField{
 		ops:    everyOp,
 		next:   "every line names its instant, in microseconds since 1970",
 	},
-	{
+	policyField: {
 		name: "policy",
 		want: "policy must be a string",
 		text: func(l *Line) *string { return &l.Policy },
 		ops:  everyOp,
 		next: "every line names the policy that decides it",
 	},
-	{
+	keyField: {
 		name: "key",
 		want: "key must be an object of dimensions and their values",
 	},
-	{
+	unitsField: {
 		name:   "n",
 		want:   "n" + wholeNumber,
 		number: func(l *Line) *int64 { return &l.N },
@@ -119,18 +136,18 @@ var lineFields = [...]lineField{
 		ops:    1 << engine.Settle,
 		next:   "a settlement names the units that were used",
 	},
-	{
+	opField: {
 		name: "op",
 		want: "op must be a string",
 	},
-	{
+	limitField: {
 		name: "limit",
 		want: "limit must be a string",
 		text: func(l *Line) *string { return &l.Limit },
 		ops:  1 << engine.Count,
 		next: "a count names the limit to count in",
 	},
-	{
+	lastField: {
 		name:   "last_us",
 		want:   "last_us" + wholeNumber,
 		number: func(l *Line) *int64 { return &l.Last },
@@ -138,7 +155,7 @@ var lineFields = [...]lineField{
 		ops:    1 << engine.Count,
 		next:   "a count names its span in microseconds, 1 to the limit's window",
 	},
-	{
+	grantedField: {
 		name:   "granted_at_us",
 		want:   "granted_at_us" + wholeNumber,
 		number: func(l *Line) *int64 { return &l.GrantedAt },
@@ -146,20 +163,20 @@ var lineFields = [...]lineField{
 		ops:    1 << engine.Refund,
 		next:   "a refund names the instant of the grant, the at_us of its answer",
 	},
-	{
+	idField: {
 		name: "id",
 		want: "id must be a string",
 		text: func(l *Line) *string { return &l.ID },
 		ops:  1<<engine.Settle | 1<<engine.Extend,
 		next: "a settlement and an extension name their reservation, the id of its check",
 	},
-	{
+	ttlField: {
 		name:   "ttl_us",
 		want:   "ttl_us" + wholeNumber,
 		number: func(l *Line) *int64 { return &l.TTL },
 		most:   weir.MaxWindow.Microseconds(),
 	},
-	{
+	forField: {
 		name:   "for_us",
 		want:   "for_us" + wholeNumber,
 		number: func(l *Line) *int64 { return &l.For },
@@ -167,7 +184,7 @@ var lineFields = [...]lineField{
 		ops:    1 << engine.Block,
 		next:   "a block names its time in microseconds; 0 ends blocks",
 	},
-	{
+	waitField: {
 		name:   "max_wait_us",
 		want:   "max_wait_us" + wholeNumber,
 		number: func(l *Line) *int64 { return &l.MaxWait },
@@ -184,17 +201,47 @@ func fieldNames() string {
 	return strings.Join(names, ", ")
 }
 
-// has reports whether the text has a field.
-func (l *Line) has(name string) bool {
-	i := slices.IndexFunc(lineFields[:], func(f lineField) bool { return f.name == name })
-	return l.given>>i&1 != 0
+// fieldBehind returns the index of the field with a name, or -1. It is probably the field behind
+// another one, because lines have the fields in this order.
+func fieldBehind(other int, name []byte) int {
+	next := other + 1
+	if next < len(lineFields) && lineFields[next].name == string(name) {
+		return next
+	}
+	for i := range lineFields {
+		if lineFields[i].name == string(name) {
+			return i
+		}
+	}
+	return -1
 }
+
+// fieldSet is a set of fields: 1 << the index in lineFields.
+type fieldSet uint16
+
+// neededBy are the fields that an operation needs.
+var neededBy = func() (all [len(opNames)]fieldSet) {
+	for op := range all {
+		for i, f := range lineFields {
+			if f.ops>>op&1 != 0 {
+				all[op] |= 1 << i
+			}
+		}
+	}
+	return all
+}()
+
+// first returns the first field of a set that is not empty.
+func (s fieldSet) first() *lineField { return &lineFields[bits.TrailingZeros16(uint16(s))] }
+
+// has reports whether the text has a field.
+func (l *Line) has(field int) bool { return l.given>>field&1 != 0 }
 
 // check returns an error for the first number out of range (R14), then for the first
 // missing field that the op needs.
 func (l *Line) check() error {
-	for i := range lineFields {
-		f := &lineFields[i]
+	for rest := l.given; rest != 0; rest &= rest - 1 {
+		f := rest.first()
 		if f.number == nil {
 			continue
 		}
@@ -202,7 +249,7 @@ func (l *Line) check() error {
 			return lineError(fmt.Sprintf("%s is %d; use 0 to %d", f.name, n, f.most))
 		}
 	}
-	if (l.ID == "" || len(l.ID) > weir.MaxIDBytes) && l.has("id") {
+	if (l.ID == "" || len(l.ID) > weir.MaxIDBytes) && l.has(idField) {
 		return lineError(fmt.Sprintf("id is %d bytes long; use 1 to %d, or leave it away",
 			len(l.ID), weir.MaxIDBytes))
 	}
@@ -213,10 +260,9 @@ func (l *Line) check() error {
 	if l.MaxWait > 0 && l.Op != engine.Attempt {
 		return lineError("max_wait_us is for a check, which may wait; leave it away")
 	}
-	for i := range lineFields {
-		if f := &lineFields[i]; f.ops>>l.Op&1 != 0 && l.given>>i&1 == 0 {
-			return lineError(f.name + " is missing; " + f.next)
-		}
+	if missing := neededBy[l.Op] &^ l.given; missing != 0 {
+		f := missing.first()
+		return lineError(f.name + " is missing; " + f.next)
 	}
 	return nil
 }
@@ -272,6 +318,7 @@ func (l *Line) AppendJSON(b []byte) []byte {
 type parser struct {
 	strictjson.Reader
 	line *Line                   // the line that is being read
+	read int                     // the field that was read last
 	last [len(lineFields)]string // by field: the string of the last line that has it
 }
 
@@ -279,11 +326,12 @@ type parser struct {
 func (p *parser) parse(b []byte, line *Line) error {
 	*line = Line{Key: line.Key[:0]}
 	p.line = line
+	p.read = -1
 	const trailing = "more text behind the object; write one object per line"
 	if err := p.Read(b, "a line must be an object", trailing, p.readField); err != nil {
 		return err
 	}
-	if !line.has("n") {
+	if !line.has(unitsField) {
 		line.N = defaultUnits(line.Op)
 	}
 	return line.check()
@@ -303,22 +351,23 @@ var errTooLong = lineError(fmt.Sprintf("the line is longer than %d bytes; "+
 
 // readField reads a field.
 func (p *parser) readField(name []byte) (err error) {
-	i := slices.IndexFunc(lineFields[:], func(f lineField) bool { return f.name == string(name) })
+	i := fieldBehind(p.read, name)
 	if i < 0 {
 		return p.Fault(fmt.Sprintf("unknown field %q; a line has %s", shorten.Text(name),
 			fieldNames()))
 	}
+	p.read = i
 	f := &lineFields[i]
 	switch {
 	case f.number != nil:
 		*f.number(p.line), err = p.Number(f.want)
 	case f.text != nil:
-		*f.text(p.line), err = p.readText(f.want, p.last[i])
-		p.last[i] = *f.text(p.line)
-	case f.name == "op":
+		p.last[i], err = p.readText(f.want, p.last[i])
+		*f.text(p.line) = p.last[i]
+	case i == opField:
 		var word []byte
 		word, err = p.Text(f.want)
-		op := slices.Index(opNames[:], string(word))
+		op := slices.IndexFunc(opNames[:], func(name string) bool { return name == string(word) })
 		if err == nil && op < 0 {
 			err = p.Fault(fmt.Sprintf("unknown op %q; use check, peek, record, refund, reset, "+
 				"count, settle, extend or block", shorten.Text(word)))

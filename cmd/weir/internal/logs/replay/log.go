@@ -30,8 +30,8 @@ type LogRunner struct {
 	old      []*logPolicy // the policies of the other file
 	oldName  string       // the name of that file; "" = none
 	selector *LogKeys
-	attempt  enforce.Request // reused, because a pointer to it leaves the function
-	keys     int             // the keys of all policies
+	item     enforce.Item // reused, because a pointer to it leaves the function
+	keys     int          // the keys of all policies
 	keyBytes int
 	summary  LogSummary
 }
@@ -41,8 +41,7 @@ type logPolicy struct {
 	rule    *enforce.Rule
 	values  []*dimension
 	plan    []LogKey // sources of plan-by
-	keys    Keys
-	stats   []keyStats // by the number of a key
+	keys    Keys[keyStats]
 	summary *LogPolicySummary
 	slots   Slots
 }
@@ -173,9 +172,9 @@ func (r *LogRunner) decide(p *logPolicy, e *accesslog.Entry, n int64) (logOutcom
 	if outcome := r.selector.readKey(p.values, e); outcome != allowed {
 		return outcome, nil
 	}
+	before := p.keys.Len()
 	key := p.keys.Add(r.selector.encoded)
-	if key == len(p.stats) { // a new one
-		p.stats = append(p.stats, keyStats{})
+	if p.keys.Len() > before { // a new one
 		r.keys++
 		r.keyBytes += len(r.selector.encoded)
 	}
@@ -190,12 +189,14 @@ func (r *LogRunner) decide(p *logPolicy, e *accesslog.Entry, n int64) (logOutcom
 	}
 	var few [4]string
 	target := enforce.Target{Key: weir.K(values(p.keys.Text(key), few[:0])...), Plan: plan}
-	r.attempt = enforce.Request{Target: target, Op: engine.Attempt, N: n, At: time.UnixMicro(e.At)}
-	o, err := p.rule.Decide(context.Background(), &r.attempt)
-	err = cmp.Or(err, o.Err)
+	it := &r.item
+	it.Rule = p.rule
+	it.Request = enforce.Request{Target: target, Op: engine.Attempt, N: n, At: time.UnixMicro(e.At)}
+	it.Decide(context.Background())
+	err := cmp.Or(it.Err, it.Outcome.Err)
 	switch {
 	case err == nil:
-		return p.count(&p.stats[key], &o, e.At), nil
+		return p.count(p.keys.Value(key), &it.Outcome, e.At), nil
 	case answer.IsBadInput(err) || errors.Is(err, weir.ErrFull):
 		r.selector.counts.Reason = cmp.Or(r.selector.counts.Reason, err.Error())
 		return rejected, nil
@@ -287,11 +288,11 @@ func (p *logPolicy) deniedUnlike(other *logPolicy) (n *int64, top []LogKeyChange
 			encoded = keyenc.Append(encoded, split[at])
 		}
 		same, _ := other.keys.find(encoded)
-		return same < 0 || other.stats[same].denied == 0
+		return same < 0 || other.keys.Value(same).denied == 0
 	})
 	top = []LogKeyChange{}
 	for _, key := range all[:min(len(all), DefaultTop)] {
-		top = append(top, LogKeyChange{p.named(key), p.stats[key].denied})
+		top = append(top, LogKeyChange{p.named(key), p.keys.Value(key).denied})
 	}
 	return new(int64(len(all))), top
 }
@@ -299,13 +300,13 @@ func (p *logPolicy) deniedUnlike(other *logPolicy) (n *int64, top []LogKeyChange
 // denied returns the keys with a denial for which is reports true, those with the most
 // denials first, then by the first of these.
 func (p *logPolicy) denied(is func(key int) bool) (all []int) {
-	for key := range p.stats {
-		if p.stats[key].denied > 0 && is(key) {
+	for key := range p.keys.Len() {
+		if p.keys.Value(key).denied > 0 && is(key) {
 			all = append(all, key)
 		}
 	}
 	slices.SortFunc(all, func(a, b int) int {
-		x, y := &p.stats[a], &p.stats[b]
+		x, y := p.keys.Value(a), p.keys.Value(b)
 		return cmp.Or(
 			cmp.Compare(y.denied, x.denied),
 			cmp.Compare(x.firstDenied, y.firstDenied),

@@ -21,7 +21,7 @@ import (
 
 // LogOptions select the requests of access logs and their keys.
 type LogOptions struct {
-	Policy string     // the policy that decides; "" = all whose dimensions have a key
+	Policy string     // the deciding policy; "" = each one that has a key for all dimensions
 	Keys   []LogKey   // several path prefixes may have one dimension
 	Where  []LogWhere // all must match
 	Units  LogUnits   // the zero LogUnits are 0 units
@@ -79,7 +79,7 @@ func ParseProxy(text string) (netip.Prefix, error) {
 type LogWhere struct {
 	Field accesslog.Field
 	Glob  string // * is any text, ? one character; a field without value is an empty text
-	Not   bool   // selects what does not match
+	Not   bool   // selects the requests that do not match
 	glob  *regexp.Regexp
 }
 
@@ -104,6 +104,10 @@ func ParseLogWhere(text string) (LogWhere, error) {
 	f, err := accesslog.ParseField(name)
 	if err != nil {
 		return LogWhere{}, fmt.Errorf("%q: %w", text, err)
+	}
+	if _, err := netip.ParsePrefix(glob); err == nil && f == accesslog.RemoteAddr {
+		return LogWhere{}, fmt.Errorf("%q compares a text, and %s is a network; "+
+			"write a pattern of addresses, such as %s=10.*", text, glob, field)
 	}
 	if !utf8.ValidString(glob) {
 		return LogWhere{}, fmt.Errorf("%q: the pattern is not UTF-8; write * or ? for such bytes",
@@ -145,9 +149,10 @@ type LogKeys struct {
 	behind     proxied
 	listed     *LogKey // the first key with a list of addresses as its value; nil = none
 
-	// What some line had, for errors.
+	// Fields that some line had, for errors.
 	read      []bool // by Where: the field was read
 	seen      []bool // by Where: the field
+	leftOut   []bool // by Where: it left out a request
 	sized     bool   // a size
 	proxied   bool   // a trusted proxy as its peer
 	forwarded bool   // an address, and X-Forwarded-For
@@ -156,7 +161,12 @@ type LogKeys struct {
 
 // NewLogKeys returns a reader of keys. The error is that of two sources for one dimension.
 func NewLogKeys(o LogOptions) (*LogKeys, error) {
-	s := &LogKeys{LogOptions: o, read: make([]bool, len(o.Where)), seen: make([]bool, len(o.Where))}
+	s := &LogKeys{
+		LogOptions: o,
+		read:       make([]bool, len(o.Where)),
+		seen:       make([]bool, len(o.Where)),
+		leftOut:    make([]bool, len(o.Where)),
+	}
 	for i, k := range o.Keys {
 		if slices.ContainsFunc(o.Keys[:i], func(other LogKey) bool {
 			return other.Dimension == k.Dimension && (other.Prefix == "" || k.Prefix == "")
@@ -182,8 +192,11 @@ func (s *LogKeys) fields() (all []accesslog.Field) {
 	for _, w := range s.Where {
 		all = append(all, w.Field)
 	}
-	if slices.ContainsFunc(s.Keys, func(k LogKey) bool { return k.Field == accesslog.RemoteAddr }) {
+	isClient := func(k LogKey) bool { return k.Field == accesslog.RemoteAddr }
+	if slices.ContainsFunc(s.Keys, isClient) {
 		all = append(all, forwardingFields...)
+	} else if len(s.TrustedProxies) > 0 { // for conditions
+		all = append(all, accesslog.Forwarded)
 	}
 	if s.Units.Bytes {
 		all = append(all, accesslog.Bytes)
@@ -212,17 +225,42 @@ func (s *LogKeys) each(log *accesslog.Reader, visit func(e *accesslog.Entry, n i
 // matches reports whether all conditions match.
 func (s *LogKeys) matches(e *accesslog.Entry) bool {
 	for i := range s.Where {
-		b, ok := e.Get(s.Where[i].Field)
-		if !ok {
-			b = nil
-		}
+		b, ok := s.comparedValue(s.Where[i].Field, e)
 		s.read[i] = true
 		s.seen[i] = s.seen[i] || ok
 		if s.Where[i].glob.Match(b) == s.Where[i].Not {
+			s.leftOut[i] = true
 			return false
 		}
 	}
 	return true
+}
+
+// comparedValue returns the text of a field that a condition compares, which is nil without a value.
+// The client address is that behind trusted proxies, as in a key.
+func (s *LogKeys) comparedValue(f accesslog.Field, e *accesslog.Entry) (text []byte, ok bool) {
+	text, ok = e.Get(f)
+	if !ok {
+		return nil, false
+	}
+	if f != accesslog.RemoteAddr || s.proxies == nil {
+		return text, true
+	}
+	addr, err := netip.ParseAddr(string(text))
+	if clientaddr.IsSocket(string(text)) {
+		addr = loopback
+	} else if err != nil {
+		return text, true
+	}
+	list, more := e.Get(accesslog.Forwarded)
+	addr = addr.Unmap().WithZone("")
+	if !more || !s.proxies.Trusts(addr) {
+		return text, true
+	}
+	if addr, ok = s.proxies.Follow(addr, string(list), more); !ok {
+		return nil, false
+	}
+	return []byte(addr.String()), true
 }
 
 // unitsOf returns the units of a request. ok is false if its size is no number.
@@ -330,6 +368,7 @@ func (s *LogKeys) clientKey(dimension string, e *accesslog.Entry, peer string) (
 		return peer, true
 	}
 	list, more := e.Get(accesslog.Forwarded)
+	isPlain := addr.Is4() && !more // its counted form is its text
 	addr = addr.Unmap().WithZone("")
 	trusts := s.proxies.Trusts(addr)
 	s.proxied = s.proxied || trusts
@@ -341,6 +380,9 @@ func (s *LogKeys) clientKey(dimension string, e *accesslog.Entry, peer string) (
 		s.hosts = true
 		return peer, true
 	}
+	if isPlain {
+		return peer, true
+	}
 	return clientaddr.Key(addr, clientaddr.Bits), ok
 }
 
@@ -350,6 +392,9 @@ func (s *LogKeys) problem(all []*dimension, log *accesslog.Reader) error {
 	if lines.Entries == 0 {
 		if len(lines.First) > 0 {
 			return &LogError{"no line is readable; the first is " + lines.First[0].Error()}
+		}
+		if lines.Zeros > 0 {
+			return &LogError{fmt.Sprintf("the logs have no lines, but %d zero bytes", lines.Zeros)}
 		}
 		return &LogError{"the logs have no lines"}
 	}
@@ -408,7 +453,7 @@ func (s *LogKeys) Dimensions() (names []string) {
 	return names
 }
 
-// Addresses returns the dimensions whose values were all addresses in their counted form.
+// Addresses returns the dimensions with only addresses as their values, in the counted form.
 func (s *LogKeys) Addresses() (names []string) {
 	for _, d := range s.dimensions {
 		if d.sources[0].Field == accesslog.RemoteAddr && d.had && !s.hosts {
@@ -445,7 +490,18 @@ func (s *LogKeys) Named(key string) Key { return named(s.Dimensions(), key) }
 func (s *LogKeys) Counts(log *accesslog.Reader) (LogCounts, error) {
 	s.counts.Log = log.Stats()
 	s.counts.Doubt = s.doubt(log)
+	s.counts.Idle = s.idleConditions()
 	return s.counts, s.problem(s.dimensions, log)
+}
+
+// idleConditions returns the conditions FIELD!=GLOB that were compared and left out no request.
+func (s *LogKeys) idleConditions() (all []string) {
+	for i, w := range s.Where {
+		if w.Not && s.read[i] && !s.leftOut[i] {
+			all = append(all, string(w.Field)+"!="+w.Glob)
+		}
+	}
+	return all
 }
 
 // doubt returns the reason why the values of a key are probably not those of clients, with the next

@@ -27,13 +27,14 @@ type LogSummary struct {
 
 // LogCounts counts the lines of logs without a decision.
 type LogCounts struct {
-	NoKey    int64  // requests without a value for a key
-	BadUnits int64  // requests with a size that is no number
-	Rejected int64  // requests that the engine rejects, such as those with a key that is too long
-	Filtered int64  // requests that Where or a path prefix leaves out
-	Sorted   bool   // late lines were sorted before they were decided
-	Reason   string // the first reason of a rejection
-	Doubt    string // why keys are probably not those of clients, and the next step
+	NoKey    int64    // requests without a value for a key
+	BadUnits int64    // requests with a size that is no number
+	Rejected int64    // requests that the engine rejects, such as those with a key that is too long
+	Filtered int64    // requests that Where or a path prefix leaves out
+	Sorted   bool     // late lines were sorted before they were decided
+	Reason   string   // the first reason of a rejection
+	Doubt    string   // why keys are probably not those of clients, and the next step
+	Idle     []string // conditions FIELD!=GLOB that left out no request
 	Log      accesslog.Stats
 }
 
@@ -197,6 +198,7 @@ func (r *LogRunner) completeSummary(log *accesslog.Reader) LogSummary {
 	counts := &r.selector.counts
 	counts.Log = log.Stats()
 	counts.Doubt = r.selector.doubt(log)
+	counts.Idle = r.selector.idleConditions()
 	s := r.summary
 	s.LogCounts = *counts
 	s.Errors = s.LogCounts.Errors()
@@ -217,7 +219,8 @@ func (p *logPolicy) completeSummary() {
 	s := p.summary
 	s.Keys = 0
 	s.Top = []LogKeySummary{}
-	for _, k := range p.stats {
+	for key := range p.keys.Len() {
+		k := p.keys.Value(key)
 		if k.allowed+k.denied > 0 {
 			s.Keys++
 		}
@@ -225,7 +228,7 @@ func (p *logPolicy) completeSummary() {
 	all := p.denied(func(int) bool { return true })
 	s.KeysDenied = int64(len(all))
 	for i, key := range all {
-		k := &p.stats[key]
+		k := p.keys.Value(key)
 		first := time.UnixMicro(k.firstDenied).UTC()
 		if s.FirstDenied.IsZero() || first.Before(s.FirstDenied) {
 			s.FirstDenied = first

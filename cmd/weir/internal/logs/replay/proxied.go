@@ -27,16 +27,16 @@ const (
 // company has, and each passes on the addresses of a few devices.
 const proxyFactor = 10
 
-// proxied collects the addresses that requests are counted by, and those that their forwarding
-// fields name. With far more of the latter, the former are probably those of proxies.
+// proxied collects the counted addresses of requests, and the addresses in their forwarding fields.
+// If there are far more of the latter, the counted addresses are probably those of proxies.
 //
 // A script can write any number of addresses into these fields. So at least half of the counted
-// addresses must pass others on. A private address is different: no client on the Internet has it,
-// so private addresses are compared with what they pass on alone.
+// addresses must pass others on. Private addresses are compared on their own with the addresses that
+// they pass on, since no client on the Internet has one.
 type proxied struct {
 	dimension string
 	peers     map[netip.Addr]bool // by counted address: it passed another address on
-	requests  int64               // of peers
+	requests  int64               // requests from peers
 	passing   int                 // peers that passed an address on
 	cdn       int                 // peers of Cloudflare
 	private   int                 // peers with a private address
@@ -58,6 +58,13 @@ func (p *proxied) add(dimension string, at netip.Addr, trusted clientaddr.Proxie
 		p.dimension = dimension
 		p.peers = map[netip.Addr]bool{}
 		p.others = make([]passedOn, len(forwardingFields))
+	}
+	isForwarded := slices.ContainsFunc(forwardingFields, func(f accesslog.Field) bool {
+		_, has := e.Get(f)
+		return has
+	})
+	if !isForwarded && len(p.peers) == maxPeers {
+		return // too many for proxies; a look-up of each would take time
 	}
 	private := clientaddr.IsPrivate(at)
 	passes, known := p.peers[at]

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -25,6 +24,7 @@ import (
 type Runner struct {
 	policies map[string]*tracePolicy
 	order    []*tracePolicy
+	recent   *tracePolicy // the policy of the line before; nil = none
 	parser   parser
 	line     Line
 	lines    int64 // lines read, blank ones included
@@ -131,57 +131,56 @@ func (r *Runner) decide(b []byte, res *result) error {
 	err := r.parser.parse(b, line)
 	res.op = line.Op
 	res.at = line.At
-	res.hasAt = line.has("at_us")
+	res.hasAt = line.has(atField)
 	if err != nil {
 		if !res.hasAt {
 			res.at, res.hasAt = parseAt(b)
 		}
 		return err
 	}
-	if res.policy = r.policies[line.Policy]; res.policy == nil {
+	if res.policy = r.policyNamed(line.Policy); res.policy == nil {
 		return r.unknownPolicy(line.Policy)
 	}
 	rule := res.policy.rule
 	if line.Op == engine.Reset || line.Op == engine.Block {
 		return r.changeKey(rule, res)
 	}
-	target, err := r.target(rule)
-	if err != nil {
+	item := &res.item
+	item.Rule = rule
+	// the values of a recorded trace are in their counted form already, or hashes of it
+	if err = item.SetTarget(line.Key, r.recorded); err != nil {
 		return err
 	}
-	req := enforce.Request{
-		Target: target,
-		Op:     line.Op,
-		N:      line.N,
-		At:     time.UnixMicro(line.At),
-		ID:     line.ID,
-		From:   time.UnixMicro(line.GrantedAt),
-		Limit:  line.Limit,
-		Last:   time.Duration(line.Last) * time.Microsecond,
-		// where reports are charged, an attempt reserves nothing
-		Reserve: line.TTL > 0 && !rule.Reported,
-		TTL:     time.Duration(line.TTL) * time.Microsecond,
-		Before:  engine.Unknown,
+	item.Op = line.Op
+	item.N = line.N
+	item.At = time.UnixMicro(line.At)
+	item.ID = line.ID
+	item.From = time.UnixMicro(line.GrantedAt)
+	item.Limit = line.Limit
+	item.Last = time.Duration(line.Last) * time.Microsecond
+	item.TTL = time.Duration(line.TTL) * time.Microsecond
+	item.Before = engine.Unknown
+	if !rule.Reported { // where reports are charged, an attempt reserves and waits for nothing
+		item.Reserve = line.TTL > 0
+		item.MaxWait = time.Duration(line.MaxWait) * time.Microsecond
 	}
-	if !rule.Reported { // where reports are charged, an attempt waits for nothing
-		req.MaxWait = time.Duration(line.MaxWait) * time.Microsecond
-	}
-	res.waits = line.has("max_wait_us") && line.Op == engine.Attempt
-	o, err := rule.Decide(context.Background(), &req)
-	if errors.Is(err, weir.ErrExpired) || errors.Is(err, weir.ErrSettled) {
+	res.waits = line.has(waitField) && line.Op == engine.Attempt
+	item.Decide(context.Background())
+	if errors.Is(item.Err, weir.ErrExpired) || errors.Is(item.Err, weir.ErrSettled) {
 		res.lost = true // under these policies its attempt was denied, or it was another one
-		err = nil
+		item.Err = nil
 	}
-	if err == nil && line.Op > engine.Record { // the answer is that of a peek
-		res.units = o.Granted
-		req.Op = engine.Peek
-		req.N = 0
-		req.ID = ""
-		o, err = rule.Decide(context.Background(), &req)
+	if item.Err == nil && line.Op > engine.Record { // the answer is that of a peek
+		res.units = item.Outcome.Granted
+		item.Op = engine.Peek
+		item.N = 0
+		item.ID = ""
+		item.Decide(context.Background())
 	}
-	res.d = o.Decision
-	res.applied = o.Applied
-	return cmp.Or(err, o.Err)
+	if item.Err != nil {
+		return item.Err
+	}
+	return item.Outcome.Err
 }
 
 // changeKey makes the reset or the block of a line. The answer is that of a peek, if the key has
@@ -189,7 +188,7 @@ func (r *Runner) decide(b []byte, res *result) error {
 func (r *Runner) changeKey(rule *enforce.Rule, res *result) error {
 	line := &r.line
 	var limits []string
-	if line.has("limit") {
+	if line.has(limitField) {
 		limits = []string{line.Limit}
 	}
 	targetOf := rule.ResetTarget
@@ -211,24 +210,16 @@ func (r *Runner) changeKey(rule *enforce.Rule, res *result) error {
 	if _, err = rule.Decide(context.Background(), &change); err != nil {
 		return err
 	}
-	if target, err = r.target(rule); err != nil {
-		res.d = weir.Decision{Allowed: true, At: at}
+	item := &res.item
+	item.Rule = rule
+	if item.SetTarget(line.Key, r.recorded) != nil {
+		item.Outcome.Decision = weir.Decision{Allowed: true, At: at}
 		return nil
 	}
-	peek := enforce.Request{Target: target, Op: engine.Peek, At: at}
-	o, err := rule.Decide(context.Background(), &peek)
-	res.d = o.Decision
-	res.applied = o.Applied
-	return cmp.Or(err, o.Err)
-}
-
-// target returns the target of the line's key. The values of a recorded trace are in their
-// counted form already, or hashes of it.
-func (r *Runner) target(rule *enforce.Rule) (enforce.Target, error) {
-	if r.recorded {
-		return rule.TargetAsWritten(r.line.Key)
-	}
-	return rule.Target(r.line.Key)
+	item.Op = engine.Peek
+	item.At = at
+	item.Decide(context.Background())
+	return cmp.Or(item.Err, item.Outcome.Err)
 }
 
 // isLineError reports whether err concerns one line only (R14), so that the replay goes
@@ -236,6 +227,14 @@ func (r *Runner) target(rule *enforce.Rule) (enforce.Target, error) {
 func isLineError(err error) bool {
 	isMalformed := errors.As(err, new(*strictjson.Error)) || errors.As(err, new(lineError))
 	return isMalformed || answer.IsBadInput(err) || errors.Is(err, weir.ErrFull)
+}
+
+// policyNamed returns the policy with a name, or nil. It is probably that of the line before.
+func (r *Runner) policyNamed(name string) *tracePolicy {
+	if r.recent == nil || r.recent.rule.Name != name {
+		r.recent = r.policies[name]
+	}
+	return r.recent
 }
 
 func (r *Runner) unknownPolicy(name string) error {
@@ -271,7 +270,14 @@ func nextLine(lines *bufio.Reader) ([]byte, error) {
 }
 
 // isBlank reports whether a line has only white space.
-func isBlank(b []byte) bool { return len(bytes.Trim(b, " \t\r")) == 0 }
+func isBlank(b []byte) bool {
+	for _, c := range b {
+		if c != ' ' && c != '\t' && c != '\r' {
+			return false
+		}
+	}
+	return true
+}
 
 // flushingReader flushes out before each read of in, which may block: a program
 // that writes a pipe line by line gets each answer before its next line.
@@ -293,12 +299,11 @@ type result struct {
 	op      engine.Op
 	at      int64 // the instant of the line, if hasAt
 	hasAt   bool
-	d       weir.Decision
-	applied answer.Applied
-	units   int64  // counted by Count, refunded by Refund and Settle, added by Extend
-	waits   bool   // the line has a max_wait_us
-	lost    bool   // a Settle or an Extend found no open reservation
-	problem string // not "": the line is bad and changed nothing
+	item    enforce.Item // the decision; a zero one if the line has none
+	units   int64        // counted by Count, refunded by Refund and Settle, added by Extend
+	waits   bool         // the line has a max_wait_us
+	lost    bool         // a Settle or an Extend found no open reservation
+	problem string       // not "": the line is bad and changed nothing
 }
 
 // appendTo appends the answer, a line of JSON. The order of fields is fixed and there
@@ -316,16 +321,17 @@ func (r *result) appendTo(out []byte) []byte {
 }
 
 func (r *result) writeDecision(j *answer.JSON) {
-	j.Int("at_us", r.d.At.UnixMicro())
-	j.Bool("allowed", r.d.Allowed)
-	j.Int("granted", r.d.Granted)
-	j.Int("remaining", r.d.Remaining)
-	j.Int("retry_after_us", answer.Micros(r.d.RetryAfter))
-	j.Int("reset_after_us", answer.Micros(r.d.ResetAfter))
+	d := &r.item.Outcome.Decision
+	j.Int("at_us", d.At.UnixMicro())
+	j.Bool("allowed", d.Allowed)
+	j.Int("granted", d.Granted)
+	j.Int("remaining", d.Remaining)
+	j.Int("retry_after_us", answer.Micros(d.RetryAfter))
+	j.Int("reset_after_us", answer.Micros(d.ResetAfter))
 	if r.waits {
-		j.Int("start_after_us", answer.Micros(r.d.StartAfter))
+		j.Int("start_after_us", answer.Micros(d.StartAfter))
 	}
-	j.String("limit", r.d.Limit)
+	j.String("limit", d.Limit)
 	switch r.op {
 	case engine.Count:
 		j.Int("count", r.units)
@@ -337,8 +343,8 @@ func (r *result) writeDecision(j *answer.JSON) {
 	if r.lost {
 		j.Bool("no_reservation", true)
 	}
-	r.applied.WriteMembers(j)
-	if r.d.Replayed {
+	r.item.Outcome.Applied.WriteMembers(j)
+	if d.Replayed {
 		j.Bool("replayed", true)
 	}
 }
@@ -352,10 +358,10 @@ func (r *result) writeProblem(j *answer.JSON) {
 
 // decided returns the decision before shadow mode.
 func (r *result) decided() *weir.Decision {
-	if r.applied.Shadow {
-		return &r.applied.Would
+	if r.item.Outcome.Applied.Shadow {
+		return &r.item.Outcome.Applied.Would
 	}
-	return &r.d
+	return &r.item.Outcome.Decision
 }
 
 // Summary counts the lines of a replay: Lines = Allowed + Denied + Other + Errors.
@@ -439,7 +445,7 @@ func (r *Runner) count(res *result) {
 	if res.problem != "" {
 		return
 	}
-	at := res.d.At.UnixMicro()
+	at := res.item.Outcome.At.UnixMicro()
 	if s.Lines-s.Errors == 1 {
 		s.FirstAt = at
 		s.LastAt = at
@@ -455,12 +461,14 @@ func (s *PolicySummary) count(res *result) {
 	if res.problem != "" || res.op != engine.Attempt || d.Limit == "" {
 		return
 	}
-	i := slices.IndexFunc(s.Limits, func(l LimitSummary) bool { return l.Limit == d.Limit })
-	switch {
-	case i < 0:
-	case d.Allowed:
-		s.Limits[i].Cut++
-	default:
-		s.Limits[i].Denied++
+	for i := range s.Limits {
+		l := &s.Limits[i]
+		switch {
+		case l.Limit != d.Limit:
+		case d.Allowed:
+			l.Cut++
+		default:
+			l.Denied++
+		}
 	}
 }

@@ -34,17 +34,15 @@ type Slots struct {
 	From, To int64 // the least and the greatest instant, microseconds since 1970
 
 	width  uint // the index of the width of a slot
-	counts map[slotCount]int64
+	counts *[timelineSlots]slotCount
 }
 
-// slotCount names the number of the decisions in a slot that are denied, or allowed.
-type slotCount struct {
-	slot   int64
-	denied bool
-}
+// slotCount counts the decisions in a slot. That of a slot has the index slot % timelineSlots, so
+// that the first slot can move.
+type slotCount struct{ allowed, denied int64 }
 
 // slot returns the slot of an instant.
-func (t *Slots) slot(at int64) int64 { return at / second / widthOf(t.width) }
+func (t *Slots) slot(at int64) int64 { return at / (second * widthOf(t.width)) }
 
 // Index returns the index in a [Timeline] of an instant in From … To.
 func (t *Slots) Index(at int64) int { return int(t.slot(at) - t.slot(t.From)) }
@@ -54,24 +52,34 @@ func (t *Slots) Add(at int64, denied bool) {
 	if t.counts == nil {
 		t.From = at
 		t.To = at
-		t.counts = map[slotCount]int64{}
+		t.counts = new([timelineSlots]slotCount)
 	}
-	t.From = min(t.From, at)
-	t.To = max(t.To, at)
-	for t.Index(t.To) >= timelineSlots {
+	from, to := min(t.From, at), max(t.To, at)
+	for t.slot(to)-t.slot(from) >= timelineSlots {
 		t.widen()
 	}
-	t.counts[slotCount{t.slot(at), denied}]++
+	t.From = from
+	t.To = to
+	c := &t.counts[t.slot(at)%timelineSlots]
+	if denied {
+		c.denied++
+	} else {
+		c.allowed++
+	}
 }
 
 // widen merges neighbouring slots.
 func (t *Slots) widen() {
 	before := t.counts
+	first, last := t.slot(t.From), t.slot(t.To)
 	ratio := widthOf(t.width+1) / widthOf(t.width)
-	t.counts = map[slotCount]int64{}
+	t.counts = new([timelineSlots]slotCount)
 	t.width++
-	for of, n := range before {
-		t.counts[slotCount{of.slot / ratio, of.denied}] += n
+	for slot := first; slot <= last; slot++ {
+		n := before[slot%timelineSlots]
+		sum := &t.counts[slot/ratio%timelineSlots]
+		sum.allowed += n.allowed
+		sum.denied += n.denied
 	}
 }
 
@@ -87,12 +95,10 @@ func (t *Slots) Timeline() Timeline {
 	s.Start = time.Unix(first*width, 0).UTC()
 	s.Allowed = make([]int64, slots)
 	s.Denied = make([]int64, slots)
-	for of, n := range t.counts {
-		if of.denied {
-			s.Denied[of.slot-first] = n
-		} else {
-			s.Allowed[of.slot-first] = n
-		}
+	for i := range slots {
+		n := t.counts[(first+int64(i))%timelineSlots]
+		s.Allowed[i] = n.allowed
+		s.Denied[i] = n.denied
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/internal/answer"
@@ -21,7 +22,7 @@ const (
 	Unknown Certainty = "unknown" // the log cannot show it
 )
 
-// Advice is what one rule found, as a sentence.
+// Advice is the finding of one rule, as a sentence.
 type Advice struct {
 	Rule Class        `json:"rule"`
 	Text string       `json:"text"`
@@ -46,14 +47,11 @@ type advised struct {
 	peak int64 // in the window of the advice
 }
 
-// keysOfClass returns the keys of a class, with those of the largest peaks in a window first.
-func (r *requests) keysOfClass(keys []profile, class Class, window int64) (all []advised) {
-	var h history
-	var buffer []request
+// keysOfClass returns the keys of a class, with those of the largest peaks first.
+func (m *measured) keysOfClass(keys []profile, class Class) (all []advised) {
 	for key := range keys {
 		if keys[key].class == class {
-			buffer = r.requestsOf(uint32(key), buffer[:0])
-			all = append(all, advised{uint32(key), h.peak(window, buffer)})
+			all = append(all, advised{uint32(key), m.peakOf[key]})
 		}
 	}
 	slices.SortFunc(all, func(a, b advised) int {
@@ -73,6 +71,9 @@ type adviser struct {
 	result *Result
 	window *Window     // the best one of result
 	s      *Suggestion // the one of window
+
+	windows []*measured // by index of result.Windows
+	details []*detail   // by index of result.Windows
 }
 
 // advise adds the sentences of all rules, the exempt keys and the headline.
@@ -85,13 +86,22 @@ func (a *adviser) advise() {
 		a.s.Certainty = Likely
 	}
 	const alike = " alike in each minute, without the pauses of people"
-	a.add(Even, "sends"+alike, "send"+alike)
+	if a.add(Even, "sends"+alike, "send"+alike) != nil {
+		a.extend("; a job of your own does too, and needs an override")
+	}
 	const awake = " steady through hours in which people sleep"
 	if a.add(Sleepless, "is"+awake, "are"+awake) != nil {
-		a.extend("; a monitor of your own is too, and needs an override")
+		a.extend("; a monitor of your own and a search engine are too, and need an override")
 	}
-	if a.detail.apartKeys > 0 {
+	if a.detail.bySize > 0 {
 		a.s.Certainty = Likely
+	}
+	const alone = " far above the others of the same hour"
+	if all := a.add(Hour, "is"+alone, "are"+alone); all != nil {
+		if len(all) > 1 {
+			a.extend("; the first one")
+		}
+		a.extend(a.hourText(all[0].key))
 	}
 	const above = " far above all others, by size alone"
 	if a.add(Apart, "is"+above, "are"+above) != nil {
@@ -99,17 +109,21 @@ func (a *adviser) advise() {
 	}
 	a.adviseCrowd()
 	a.adviseBatch()
+	unclear := a.adviseUnclear()
 	swarm := a.findSwarm(a.keys, a.result)
 	if swarm != nil {
 		a.result.Advice = append(a.result.Advice, *swarm)
 	}
-	a.s.Headline = headline(a.result, a.window, a.detail, swarm)
+	if a.s.Basis == Spare && a.scripts() > 0 {
+		a.s.Certainty = Unknown
+	}
+	a.s.Headline = a.headline(swarm, unclear)
 }
 
-// add adds the advice about a class: the words for one key, or for many. It returns the keys, nil
-// if there are none.
+// add adds the advice about the keys of a class, in the words for one key or for many. It returns
+// these keys.
 func (a *adviser) add(class Class, one, many string) []advised {
-	all := a.keysOfClass(a.keys, class, a.measured.window)
+	all := a.measured.keysOfClass(a.keys, class)
 	if len(all) == 0 {
 		return nil
 	}
@@ -153,7 +167,9 @@ func (a *adviser) adviseCrowd() {
 	} else {
 		a.extend("; the limit spares them")
 	}
-	if a.s.Basis != Gap && distinct(a.traits[first.key].agents) < crowdAgents {
+	p := &a.keys[first.key]
+	isShown := p.hours >= crowdHours && a.all[first.key].traits.isOfMany(p.requests)
+	if a.s.Basis != Gap && !isShown {
 		a.s.Certainty = Unknown
 	}
 }
@@ -181,11 +197,42 @@ func (a *adviser) adviseBatch() {
 	}
 }
 
+// adviseUnclear adds the advice about keys that no rule explains, and returns their number. If no
+// other key is a script, the certainty becomes Unknown, because these may be scripts.
+func (a *adviser) adviseUnclear() int {
+	const unclear = " at least twice as many requests in some hour or day as the others, " +
+		"and nothing shows whether "
+	all := a.add(Unclear, "has"+unclear+"it is a busy client, many people or a script",
+		"have"+unclear+"they are busy clients, many people or scripts")
+	if all == nil {
+		return 0
+	}
+	a.extend("; the limit spares such keys, and a log of several days may show it")
+	if a.s.Basis == Spare {
+		a.s.Certainty = Unknown
+	}
+	return len(all)
+}
+
+// hourText returns the fullest hour of a key that is far above all others in it.
+func (a *adviser) hourText(key uint32) string {
+	s := a.hours.fullestOf(key)
+	above, base := s.hour.above()
+	return fmt.Sprintf(" with %s from %s, where %s others have at most %s",
+		counted(int64(s.requests), "request", "requests"),
+		time.UnixMicro(s.at*hour).In(a.result.Zone).Format("2006-01-02 15:04"),
+		grouped(int64(s.hour.keys-len(above))), grouped(int64(base)))
+}
+
 // crowdText returns the reasons why a key may be many people.
 func (r *requests) crowdText(key uint32) string {
-	t := &r.traits[key]
+	t := &r.all[key].traits
 	n := distinct(t.agents)
+	users := distinct(t.users)
 	switch {
+	case users >= crowdAgents:
+		return fmt.Sprintf(" (about %s, %d accounts, %d paths, with the pauses of people)",
+			counted(int64(n), "user agent", "user agents"), users, distinct(t.paths))
 	case n == 0:
 		return " (its minutes differ and it pauses), or one busy client: " +
 			"the log has no user agent, so it cannot show which"
@@ -221,11 +268,85 @@ func (m *measured) override(peak int64, w *Window) string {
 		grouped(m.withHeadroom(peak, Spare).Limit), grouped(lower), answer.Span(w.Window))
 }
 
-// headline returns the advice in one sentence.
-func headline(r *Result, w *Window, d *detail, swarm *Advice) string {
-	s := &w.Suggested
+// scripts returns the number of keys that are scripts.
+func (a *adviser) scripts() (n int64) {
+	for i := range a.keys {
+		if a.keys[i].class.isScript() {
+			n++
+		}
+	}
+	return n
+}
+
+// missedText returns a text about the scripts that the suggestion does not stop, with the limit of
+// another window that stops most of them; "" if there are none.
+func (a *adviser) missedText() string {
+	missed := a.scripts() - a.detail.scriptKeys
+	if missed <= 0 {
+		return ""
+	}
+	line := ""
+	most := int64(0)
+	for i := range a.result.Windows {
+		w := &a.result.Windows[i]
+		if w.Suggested.Basis != Gap || a.details[i].ordinary() > 0 {
+			continue
+		}
+		if n := a.missedBy(a.windows[i], w.Suggested.Limit); n > most {
+			line = w.Suggested.Line
+			most = n
+		}
+	}
+	text := ""
+	if most > 0 {
+		text = fmt.Sprintf(", and %s stops %s more", line, grouped(most))
+	}
+	switch left := missed - most; {
+	case left == 1:
+		text += ", while 1 that stands apart stays below it"
+	case left > 1:
+		text += fmt.Sprintf(", while %s that stand apart stay below it", grouped(left))
+	}
+	return text
+}
+
+// missedBy returns the number of scripts that the suggestion does not stop, and that a limit of another
+// window does.
+func (a *adviser) missedBy(other *measured, limit int64) (n int64) {
+	for key := range a.keys {
+		isMissed := a.keys[key].class.isScript() && a.measured.peakOf[key] <= a.s.Limit
+		if isMissed && other.peakOf[key] > limit {
+			n++
+		}
+	}
+	return n
+}
+
+// apart returns a text about the clients that stand apart, for a limit that stops none of them.
+func (a *adviser) apart(unclear int) string {
+	scripts := a.scripts()
+	switch {
+	case scripts > 0:
+		return counted(scripts, "client stands", "clients stand") +
+			" apart, and no limit of these windows stops them alone; try a longer log"
+	case unclear == 1:
+		return "1 client may be a script"
+	case unclear > 1:
+		return fmt.Sprintf("%d clients may be scripts", unclear)
+	}
+	return "no client stands apart"
+}
+
+// headline returns the advice in one sentence. unclear is the number of unclear keys.
+func (a *adviser) headline(swarm *Advice, unclear int) string {
+	r, d := a.result, a.detail
+	s := a.s
 	line := s.Line
 	if swarm != nil {
+		if s.Basis == Gap && s.hours == 0 {
+			return fmt.Sprintf("%s; and %s stops %s", swarm.Text, line,
+				counted(d.scriptKeys, "client", "clients"))
+		}
 		return swarm.Text
 	}
 	others := "no other"
@@ -240,13 +361,17 @@ func headline(r *Result, w *Window, d *detail, swarm *Advice) string {
 	case s.Basis == Gap:
 		scripts := counted(d.scriptKeys, "client", "clients")
 		text = fmt.Sprintf("%s stops %s and %s", line, scripts, others)
+		if d.scripts*2 > r.Requests {
+			text += fmt.Sprintf(", and denies %s of all requests", percentOf(d.scripts, r.Requests))
+		}
+		text += a.missedText()
 	case s.Basis == Few:
 		text = fmt.Sprintf("too little to advise: %s spares all clients of this log", line)
 	case s.KeysDenied == d.batchKeys:
-		text = fmt.Sprintf("no client stands apart: %s spares all of them", line)
+		text = fmt.Sprintf("%s: %s spares all of them", a.apart(unclear), line)
 	default:
 		left := counted(s.KeysDenied-d.batchKeys, "of them", "of them")
-		text = fmt.Sprintf("no client stands apart: %s spares all but %s", line, left)
+		text = fmt.Sprintf("%s: %s spares all but %s", a.apart(unclear), line, left)
 	}
 	if n := d.ordinary(); n*100 > r.Requests && s.hours == 0 {
 		text = fmt.Sprintf("warning: %s denies %s of all requests, "+
@@ -258,117 +383,6 @@ func headline(r *Result, w *Window, d *detail, swarm *Advice) string {
 			counted(d.batchKeys, "key", "keys"), percentOf(d.batch, r.Requests))
 	}
 	return text
-}
-
-// The bounds of a swarm.
-const (
-	swarmRequests = 5         // most of a key: guessers try a few times from each address
-	swarmShare    = 1.0 / 3   // least share of all keys
-	swarmKeys     = 50        // least number of keys
-	swarmSpan     = 10 * hour // a night
-	swarmRate     = 4         // times as many such keys in an hour as at other times
-	swarmPath     = 0.9       // share of them with one path, the same
-)
-
-// lightKey is a key with few requests in one night.
-type lightKey struct {
-	key   uint32
-	first int64 // instant of its first request
-}
-
-// lightKeys returns the keys with few requests in one night by their first requests.
-func (r *requests) lightKeys(keys []profile) (all []lightKey) {
-	var buffer []request
-	for key := range keys {
-		if keys[key].requests > swarmRequests {
-			continue
-		}
-		buffer = r.requestsOf(uint32(key), buffer[:0])
-		if first, last := buffer[0].at, buffer[len(buffer)-1].at; last-first <= swarmSpan {
-			all = append(all, lightKey{uint32(key), first})
-		}
-	}
-	slices.SortFunc(all, func(a, b lightKey) int { return cmp.Compare(a.first, b.first) })
-	return all
-}
-
-// fullestNight returns the most of sorted keys that appear within swarmSpan.
-func fullestNight(all []lightKey) (night []lightKey) {
-	begin := 0
-	for i := range all {
-		for all[begin].first < all[i].first-swarmSpan {
-			begin++
-		}
-		if i-begin >= len(night) {
-			night = all[begin : i+1]
-		}
-	}
-	return night
-}
-
-// commonPath returns the number of the path to which nearly all of the keys sent all of their
-// requests; 0 if there is none.
-func (r *requests) commonPath(night []lightKey) uint32 {
-	times := map[uint32]int{}
-	for _, k := range night {
-		if t := &r.traits[k.key]; distinct(t.paths) == 1 && t.path > 0 {
-			times[t.path]++
-			if float64(times[t.path]) >= swarmPath*float64(len(night)) {
-				return t.path
-			}
-		}
-	}
-	return 0
-}
-
-// findSwarm returns the advice on many keys that appear in one night with few requests each,
-// which no limit by this key can stop; nil if there are none. A log that is too short to compare
-// the night with other times must show that most of the requests fail.
-func (r *requests) findSwarm(keys []profile, result *Result) *Advice {
-	all := r.lightKeys(keys)
-	night := fullestNight(all)
-	if len(night) < swarmKeys || float64(len(night)) < swarmShare*float64(len(keys)) {
-		return nil
-	}
-	requests := int64(0)
-	failed := int64(0)
-	largest := uint32(0) // the requests of the key with the most
-	for _, k := range night {
-		requests += int64(keys[k.key].requests)
-		failed += int64(r.traits[k.key].failed)
-		largest = max(largest, keys[k.key].requests)
-	}
-	mostFail := failed*2 > requests
-	nights := float64(r.slots.To-r.slots.From)/float64(swarmSpan) - 1 // the others
-	isRare := nights > 1 && float64(len(night)) >= swarmRate*float64(len(all)-len(night))/nights
-	path := r.commonPath(night)
-	hasPaths := slices.ContainsFunc(r.traits, func(t traits) bool { return t.paths != 0 })
-	if hasPaths && path == 0 {
-		return nil // visitors come to many pages
-	}
-	isShortLog := nights <= 1
-	if !isRare && !(isShortLog && mostFail) {
-		return nil // visitors come as often at other times
-	}
-	per := "key"
-	if len(result.Dimensions) > 0 {
-		per = strings.Join(result.Dimensions, " and ")
-	}
-	text := fmt.Sprintf("no limit per %s helps: "+
-		"%s of the keys appear within one night with at most %s each",
-		per, percentOf(int64(len(night)), int64(len(keys))),
-		counted(int64(largest), "request", "requests"))
-	where := ""
-	if path > 0 {
-		shown := answer.Shown(r.paths[path])
-		text += ", all to " + shown
-		where = " --where path=" + shown
-	}
-	if mostFail {
-		text += ", and most fail"
-	}
-	text += "; limit by account, such as --key account=FIELD, or in all: --key ''" + where
-	return &Advice{Rule: Swarm, Text: text, Keys: []replay.Key{}}
 }
 
 // keyText returns a key such as ip=192.0.2.7.

@@ -90,18 +90,6 @@ func replayed(t *testing.T, log, limit string, units replay.LogUnits) *replay.Lo
 	return &s
 }
 
-// TestReversedRequestsTakeFewSteps: the grants that a clock set back moves are one from then on.
-func TestReversedRequestsTakeFewSteps(t *testing.T) {
-	var h history
-	h.reset(60*second, 1000)
-	for i := range int64(100) {
-		h.allow(request{at: 1e15 - i*3*second, n: 2})
-	}
-	if h.used != 200 || h.most != 200 || len(h.grants) != 2 {
-		t.Errorf("got %d units, %d at most, in %d grants; want 200, 200 and 2", h.used, h.most, len(h.grants))
-	}
-}
-
 // TestTooManyKeysAreReported: above the memory the run ends with one message.
 func TestTooManyKeysAreReported(t *testing.T) {
 	var log strings.Builder

@@ -12,66 +12,125 @@ import (
 // measured is a window with the peaks of all keys.
 type measured struct {
 	window   int64       // microseconds
+	peakOf   []int64     // by key
 	peaks    []PeakCount // all keys
 	ordinary []PeakCount // keys that a limit must spare: no scripts and no batches
 	others   []PeakCount // keys that are no scripts that a rule of time shows
 	crowd    int64       // the largest peak of crowds; 0 = none
 	batch    int64       // the largest peak of batches; 0 = none
 
-	// days has the most units that count together of an ordinary key, by day. The first number is
-	// that of earlier days.
+	// days has the largest peak of an ordinary key on each day, in units. The first number is that
+	// of the days before the calendar.
 	days []int64
 }
 
-// measure computes the peak of every key in every window.
-func (r *requests) measure(windows []time.Duration, days *calendar, keys []profile) (all []*measured) {
-	type counts struct{ all, ordinary, others histogram }
-	var peaks []counts
+// readAll reads all requests once. It returns the profile of every key, and its peak in every
+// window, and counts days.
+func (r *requests) readAll(
+	windows []time.Duration, days *calendar,
+) (keys []profile, all []*measured) {
+	keys = make([]profile, r.keys.Len())
 	for _, w := range windows {
-		all = append(all, &measured{
-			window: w.Microseconds(),
-			days:   make([]int64, len(days.days)+1),
-		})
-		peaks = append(peaks, counts{histogram{}, histogram{}, histogram{}})
+		all = append(all, &measured{window: w.Microseconds(), peakOf: make([]int64, len(keys))})
 	}
-	var h history
+	r.hours = hourRecord{}
 	r.eachKey(func(key uint32, requests []request) {
-		class := keys[key].class
-		isOrdinary := !class.isScript() && class != Batch
-		for i, m := range all {
-			h.reset(m.window, math.MaxInt64)
-			for _, r := range requests {
-				h.allow(r)
-				if isOrdinary {
-					day := days.day(r.at)
-					m.days[day+1] = max(m.days[day+1], h.used)
-				}
-			}
-			peaks[i].all[h.most]++
-			if class != Even && class != Sleepless && class != Batch {
-				peaks[i].others[h.most]++
-			}
-			if isOrdinary {
-				peaks[i].ordinary[h.most]++
-			}
-			switch class {
-			case Crowd:
-				m.crowd = max(m.crowd, h.most)
-			case Batch:
-				m.batch = max(m.batch, h.most)
+		days.count(requests)
+		r.hours.add(key, requests)
+		p := &keys[key]
+		*p = profileOf(requests)
+		for _, m := range all {
+			scale := slices.Index(scales[:], m.window)
+			if scale >= 0 && !r.weighted { // measured already
+				m.peakOf[key] = int64(p.peaks[scale])
+			} else {
+				m.peakOf[key] = fullestUnits(requests, m.window)
 			}
 		}
 	})
-	for i, m := range all {
-		m.peaks = peaks[i].all.peaks()
-		m.ordinary = peaks[i].ordinary.peaks()
-		m.others = peaks[i].others.peaks()
-	}
-	return all
+	return keys, all
 }
 
-// peakWithout returns the largest peak of ordinary keys without those of a day. A peak belongs to
-// the day of its last request.
+// measure completes the windows with the peaks by classes of keys.
+func (r *requests) measure(all []*measured, days *calendar, keys []profile) {
+	for _, m := range all {
+		every := histogram{}
+		ordinary := histogram{}
+		others := histogram{}
+		for key, peak := range m.peakOf {
+			class := keys[key].class
+			every[peak]++
+			if !class.isTimed() && class != Batch {
+				others[peak]++
+			}
+			if class.isSpared() {
+				ordinary[peak]++
+			}
+			switch class {
+			case Crowd:
+				m.crowd = max(m.crowd, peak)
+			case Batch:
+				m.batch = max(m.batch, peak)
+			}
+		}
+		m.peaks = every.peaks()
+		m.ordinary = ordinary.peaks()
+		m.others = others.peaks()
+		r.measureDays(m, days, keys)
+	}
+}
+
+// measureDays sets the peaks of ordinary keys by day. It reads the keys in the order of their peaks,
+// and ends as soon as the next peak is too small to be the largest of a day.
+func (r *requests) measureDays(m *measured, days *calendar, keys []profile) {
+	m.days = make([]int64, len(days.days)+1)
+	if len(days.days) < 2 {
+		return // nothing to compare
+	}
+	var spared []uint32
+	for key := range keys {
+		if keys[key].class.isSpared() {
+			spared = append(spared, uint32(key))
+		}
+	}
+	slices.SortFunc(spared, func(a, b uint32) int {
+		return cmp.Compare(m.peakOf[b], m.peakOf[a])
+	})
+	var buffer []request
+	for _, key := range spared {
+		if m.peakOf[key] <= days.least(m.days) {
+			return
+		}
+		buffer = r.requestsOf(key, buffer[:0])
+		slide(buffer, m.window, func(last request, units int64) {
+			day := days.day(last.at)
+			m.days[day+1] = max(m.days[day+1], units)
+		})
+	}
+}
+
+// slide calls visit with each of sorted requests and the units in the window that ends with it (R3).
+func slide(requests []request, window int64, visit func(last request, units int64)) {
+	first := 0
+	units := int64(0)
+	for _, r := range requests {
+		for requests[first].at <= r.at-window {
+			units -= requests[first].n
+			first++
+		}
+		units += r.n
+		visit(r, units)
+	}
+}
+
+// fullestUnits returns the largest number of units of sorted requests in any window.
+func fullestUnits(requests []request, window int64) (most int64) {
+	slide(requests, window, func(_ request, units int64) { most = max(most, units) })
+	return most
+}
+
+// peakWithout returns the largest peak of ordinary keys on all days but one. A peak belongs to the
+// day of its last request.
 func (m *measured) peakWithout(day int) (peak int64) {
 	for i, n := range m.days {
 		if i != day+1 {
@@ -91,7 +150,7 @@ type effect struct {
 	// Denied requests of scripts and of batches, and the number of these keys.
 	scripts, scriptKeys int64
 	batch, batchKeys    int64
-	apartKeys           int64 // those of scriptKeys that size alone shows
+	bySize              int64 // those of scriptKeys that only size shows, of their hour or of all
 }
 
 func newEffect(window, limit int64, slots *replay.Slots) effect {
@@ -112,8 +171,8 @@ func (e *effect) count(class Class, n int64) {
 	case class.isScript():
 		e.scripts += n
 		e.scriptKeys++
-		if class == Apart {
-			e.apartKeys++
+		if class == Apart || class == Hour {
+			e.bySize++
 		}
 	case class == Batch:
 		e.batch += n
@@ -158,19 +217,24 @@ func (r *requests) decideAll(windows []*measured, o *Options, keys []profile) []
 		}
 	}
 	var h history
-	r.eachKey(func(key uint32, requests []request) {
+	var buffer []request
+	for key := range keys {
+		buffer = buffer[:0]
 		for i, m := range windows {
-			peak := h.peak(m.window, requests)
+			peak := m.peakOf[key]
 			for j := range all[i] {
 				e := &all[i][j]
 				if e.Limit >= peak {
 					break // no higher limit denies any of them
 				}
-				n, _ := e.add(&h, requests)
+				if len(buffer) == 0 {
+					buffer = r.requestsOf(uint32(key), buffer)
+				}
+				n, _ := e.add(&h, buffer)
 				e.count(keys[key].class, n)
 			}
 		}
-	})
+	}
 	return all
 }
 
@@ -180,29 +244,18 @@ type request struct {
 	n  int64 // units
 }
 
-// history decides the requests of one key by one limit, as the engines do.
+// history decides the sorted requests of one key by one limit, as the engines do.
 type history struct {
 	window int64 // microseconds
 	limit  int64 // units
 	grants []request
-	head   int   // the first grant that counts at seen
-	kept   int   // the grants before it were dropped by a later grant
+	head   int   // the first grant that counts
 	used   int64 // units of the grants from head on
-	last   int64 // instant of the newest grant, or of a correction (R2)
-	seen   int64 // instant up to which head has moved
-	most   int64 // the largest number of units that counted together
 }
 
 // reset forgets all grants and sets a limit.
 func (h *history) reset(window, limit int64) {
-	const longAgo = -1 << 60
-	*h = history{
-		window: window,
-		limit:  limit,
-		grants: h.grants[:0],
-		last:   longAgo,
-		seen:   longAgo,
-	}
+	*h = history{window: window, limit: limit, grants: h.grants[:0]}
 }
 
 // allow decides a request and reports whether it was granted.
@@ -210,10 +263,6 @@ func (h *history) allow(r request) bool {
 	if r.n == 0 {
 		return true // a peek (R4)
 	}
-	if r.at < h.seen {
-		r.at = h.moveBack(r.at)
-	}
-	h.seen = r.at
 	for h.head < len(h.grants) && h.grants[h.head].at <= r.at-h.window {
 		h.used -= h.grants[h.head].n
 		h.head++
@@ -223,43 +272,7 @@ func (h *history) allow(r request) bool {
 	}
 	h.grants = append(h.grants, r)
 	h.used += r.n
-	h.last = r.at
-	h.kept = h.head
-	h.most = max(h.most, h.used)
 	return true
-}
-
-// moveBack returns the instant of a decision with a clock that is behind (R2): that of the newest
-// grant if it is ahead by less than a second. Otherwise the grants of the future become one at at,
-// so that each moves once, also in a log that runs backward. Grants that only denials have passed
-// count again (R4).
-func (h *history) moveBack(at int64) int64 {
-	if d := h.last - at; d > 0 && d < second {
-		at = h.last
-	}
-	for h.head > h.kept && h.grants[h.head-1].at > at-h.window {
-		h.head--
-		h.used += h.grants[h.head].n
-	}
-	if h.last > at {
-		last := len(h.grants) - 1
-		for ; last > h.head && h.grants[last-1].at > at; last-- {
-			h.grants[last-1].n += h.grants[last].n
-		}
-		h.grants = h.grants[:last+1]
-		h.grants[last].at = at
-		h.last = at
-	}
-	return at
-}
-
-// peak returns the largest number of units of requests in any window.
-func (h *history) peak(window int64, requests []request) int64 {
-	h.reset(window, math.MaxInt64)
-	for _, r := range requests {
-		h.allow(r)
-	}
-	return h.most
 }
 
 // detail is the effect of one limit of one window on keys and over time.
@@ -279,22 +292,27 @@ func (r *requests) describe(windows []*measured, choices []Suggestion, keys []pr
 		}
 	}
 	var h history
-	r.eachKey(func(key uint32, requests []request) {
-		for _, d := range all {
+	var buffer []request
+	for key := range keys {
+		buffer = buffer[:0]
+		for i, d := range all {
 			k := keyEffect{
-				key:      key,
+				key:      uint32(key),
 				class:    keys[key].class,
-				peak:     h.peak(d.window, requests),
-				requests: int64(len(requests)),
+				peak:     windows[i].peakOf[key],
+				requests: int64(keys[key].requests),
 			}
 			if k.peak > d.Limit {
-				k.denied, k.first = d.add(&h, requests)
-				d.count(keys[key].class, k.denied)
+				if len(buffer) == 0 {
+					buffer = r.requestsOf(k.key, buffer)
+				}
+				k.denied, k.first = d.add(&h, buffer)
+				d.count(k.class, k.denied)
 				d.top.add(k)
 			}
 			d.heaviest.add(k)
 		}
-	})
+	}
 	return all
 }
 
@@ -308,24 +326,28 @@ type keyEffect struct {
 
 // ranking keeps the MaxTop first of many keys.
 type ranking struct {
-	order func(a, b *keyEffect) int
+	order func(a, b keyEffect) int
 	all   []keyEffect
+	isCut bool // the first MaxTop are sorted, and no key behind them can join
 }
 
 // byDenied orders the keys with the most denials first.
-func byDenied(a, b *keyEffect) int {
+func byDenied(a, b keyEffect) int {
 	return cmp.Or(cmp.Compare(b.denied, a.denied), cmp.Compare(b.peak, a.peak),
 		cmp.Compare(a.key, b.key))
 }
 
 // byPeak orders the keys with the largest peaks first.
-func byPeak(a, b *keyEffect) int {
+func byPeak(a, b keyEffect) int {
 	return cmp.Or(cmp.Compare(b.peak, a.peak), cmp.Compare(b.requests, a.requests),
 		cmp.Compare(a.key, b.key))
 }
 
 // add adds a key.
 func (r *ranking) add(e keyEffect) {
+	if r.isCut && r.order(e, r.all[MaxTop-1]) > 0 {
+		return
+	}
 	r.all = append(r.all, e)
 	if len(r.all) >= 8*MaxTop {
 		r.cut()
@@ -334,8 +356,9 @@ func (r *ranking) add(e keyEffect) {
 
 // cut sorts the keys and drops those behind the first MaxTop.
 func (r *ranking) cut() {
-	slices.SortFunc(r.all, func(a, b keyEffect) int { return r.order(&a, &b) })
+	slices.SortFunc(r.all, r.order)
 	r.all = r.all[:min(len(r.all), MaxTop)]
+	r.isCut = len(r.all) == MaxTop
 }
 
 // result returns the keys with their names.

@@ -17,7 +17,7 @@ type plantedRequest struct {
 	key string
 	at  int64
 
-	agent, path, status []byte // nil = the log has none
+	agent, user, path, status []byte // nil = the log has none
 }
 
 type sim struct {

@@ -54,8 +54,8 @@ func (m *measured) choices(o *Options) []int64 {
 
 const maxGaps = 10
 
-// gaps returns the peaks of from … to before the widest gaps, at most maxGaps. The gap before
-// the next peak is their ratio; nothing is wider than that behind the largest peak.
+// gaps returns the peaks of from … to below the widest gaps, at most maxGaps. The width of a gap is
+// the ratio of the peaks beside it. The gap above the largest peak is the widest.
 func (m *measured) gaps(from, to int64) (all []int64) {
 	var at []int
 	for i, p := range m.peaks {
@@ -83,9 +83,9 @@ func effectOf(effects []effect, limit int64) *effect {
 	return &effects[i]
 }
 
-// choose returns the suggested limit. With scripts it lies in the widest gap at or above the
-// peaks of ordinary keys, as long as it denies nearly all that scripts send beyond these, and near
-// the lower side. Otherwise it spares the share of the keys that Options name.
+// choose returns the suggested limit. With scripts it lies in the widest gap at or above the peaks
+// of ordinary keys, near the lower side. It must deny nearly all requests that scripts send beyond
+// these peaks. Otherwise the limit spares the share of the keys in Options.
 func (m *measured) choose(effects []effect, r *Result, o *Options) Suggestion {
 	choices := m.choices(o)
 	for len(choices) > 1 {
@@ -127,35 +127,29 @@ func (m *measured) choose(effects []effect, r *Result, o *Options) Suggestion {
 	return s
 }
 
-// spares reports whether so few ordinary requests are denied that Spare allows it: at most half of
-// the share that it leaves.
+// spares reports whether a limit denies few ordinary requests: at most half of the share 1 - Spare.
 func (o *Options) spares(denied, requests int64) bool {
 	return float64(denied) <= (1-o.Spare)/2*float64(requests)
 }
 
 // chooseInAll returns the suggested limit for all requests together. Hours take the place of keys:
-// a limit lies above those of most hours, if few hours are far above them.
+// if few hours have far more requests than most, the limit lies between.
 func (r *requests) chooseInAll(m *measured) Suggestion {
-	var h history
-	h.reset(m.window, math.MaxInt64)
 	tile := max(hour, m.window)
-	peakOf := map[int64]int64{} // by tile
-	last := int64(math.MinInt64)
-	for _, one := range r.requestsOf(0, nil) {
-		if one.at/tile != last {
-			last = one.at / tile
-			h.reset(m.window, math.MaxInt64) // an hour does not count the end of the one before
-		}
-		h.allow(one)
-		peakOf[one.at/tile] = max(peakOf[one.at/tile], h.used)
-	}
 	hours := histogram{}
-	for _, peak := range peakOf {
-		hours[peak]++
+	number := 0
+	for rest := r.requestsOf(0, nil); len(rest) > 0; number++ {
+		begin := rest[0].at / tile
+		end := slices.IndexFunc(rest, func(r request) bool { return r.at/tile != begin })
+		if end < 0 {
+			end = len(rest)
+		}
+		hours[fullestUnits(rest[:end], m.window)]++ // without the end of the hour before
+		rest = rest[end:]
 	}
 	peaks := hours.peaks()
-	base := basePeak(peaks, true)
-	if len(peakOf) < fewKeys || base == largest(peaks) {
+	base := basePeak(peaks, 0, true)
+	if number < fewKeys || base == largest(peaks) {
 		return m.withHeadroom(largest(peaks), Few)
 	}
 	s := Suggestion{floor: base, Basis: Gap}
@@ -164,7 +158,7 @@ func (r *requests) chooseInAll(m *measured) Suggestion {
 			s.hours += p.Keys
 		}
 	}
-	s.others = int64(len(peakOf)) - s.hours
+	s.others = int64(number) - s.hours
 	s.Limit = roundAbove(base+1, base+max(1, base/2))
 	return s
 }
@@ -203,9 +197,8 @@ func (m *measured) leastSparing(effects []effect, r *Result, o *Options) int64 {
 	return largest(peaks)
 }
 
-// isContinuous reports whether the peaks above a limit are no group of their own: many lie
-// close above it, and no empty space is between. Steady scripts are a group wherever they
-// lie.
+// isContinuous reports whether the peaks above a limit continue those below it: many lie close
+// above the limit, and no gap is between. Steady scripts are a group of their own in any place.
 func (m *measured) isContinuous(limit int64) bool {
 	low := int64(0)   // the largest peak up to the limit
 	high := int64(0)  // the least peak above it

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"slices"
 	"time"
 
@@ -14,16 +15,17 @@ import (
 
 // requests are all requests of a log by their keys.
 type requests struct {
-	keys     replay.Keys
+	keys     replay.Keys[struct{}]
 	all      []events // by the number of a key
 	n        int64    // requests
-	units    int64    // of all of them, 0 … weir.MaxUnits
+	units    int64    // their sum, 0 … weir.MaxUnits
 	weighted bool     // requests have units of their own
+	windows  int      // windows for which each key keeps a peak
 	slots    replay.Slots
 	bytes    int64 // memory of all events
 	newest   int   // the key of the request added last
 
-	traits []traits // by the number of a key
+	hours  hourRecord
 	pathOf map[string]uint32
 	paths  []string // by their numbers, at most maxPaths; the first has none
 	memory int64    // the bound; a quarter of it is left to the reader of logs and to garbage
@@ -34,12 +36,15 @@ type requests struct {
 type events struct {
 	data []byte
 	last int64 // instant of the newest, microseconds since 1970
+
+	traits traits
 }
 
 const (
-	keyBytes = 32 + 24 + 40 // memory of events without their data, of traits and of a profile
-	maxPaths = 4096
-	second   = 1_000_000
+	keyBytes  = 32 + 32 + 40 // memory of events without their data, with traits, and of a profile
+	peakBytes = 8            // memory of a peak
+	maxPaths  = 4096
+	second    = 1_000_000
 )
 
 // add adds a request. The error is that of too many of them.
@@ -53,7 +58,6 @@ func (r *requests) add(name []byte, at, n int64) error {
 	number := r.keys.Add(name)
 	if number == len(r.all) {
 		r.all = append(r.all, events{})
-		r.traits = append(r.traits, traits{})
 	}
 	r.newest = number
 	e := &r.all[number]
@@ -71,7 +75,8 @@ func (r *requests) add(name []byte, at, n int64) error {
 	r.n++
 	r.slots.Add(at, false)
 	isFull := func() bool {
-		return r.keys.Bytes()+keyBytes*int64(cap(r.all))+r.bytes > r.memory/4*3
+		perKey := int64(keyBytes + peakBytes*r.windows)
+		return r.keys.Bytes()+perKey*int64(cap(r.all))+r.bytes > r.memory/4*3
 	}
 	if r.n%4096 == 0 && isFull() {
 		return &replay.LogError{Problem: fmt.Sprintf("%d requests of %d keys are more than "+
@@ -89,19 +94,25 @@ func setBit(set *uint64, value []byte) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// noteTraits adds the traits of the request added last. A value that is nil is none.
-func (r *requests) noteTraits(agent, path, status []byte) {
-	t := &r.traits[r.newest]
-	if agent != nil {
-		setBit(&t.agents, agent)
+// traitValues are the values of a request from which traits follow; nil = the log has none.
+type traitValues struct{ agent, user, path, status []byte }
+
+// noteTraits adds the traits of the request added last.
+func (r *requests) noteTraits(v traitValues) {
+	t := &r.all[r.newest].traits
+	if v.agent != nil {
+		setBit(&t.agents, v.agent)
 	}
-	if path != nil {
+	if v.user != nil {
+		setBit(&t.users, v.user)
+	}
+	if v.path != nil {
 		if t.paths == 0 {
-			t.path = r.numberOf(path)
+			t.path = r.numberOf(v.path)
 		}
-		setBit(&t.paths, path)
+		setBit(&t.paths, v.path)
 	}
-	if len(status) > 0 && status[0] == '4' {
+	if len(v.status) > 0 && v.status[0] == '4' {
 		t.failed++
 	}
 }
@@ -160,7 +171,9 @@ func (r *requests) requestsOf(key uint32, all []request) []request {
 type calendar struct {
 	zone   *time.Location
 	days   []Day
-	starts []int64 // of the days, ascending
+	starts []int64 // first instants of days, ascending
+	hours  [24]int64
+	isCut  bool // there are earlier days
 }
 
 // newCalendar returns the days of from … to, at most the newest MaxDays.
@@ -175,6 +188,7 @@ func newCalendar(zone *time.Location, from, to int64) *calendar {
 			c.days = append(c.days, Day{Date: start.Format(time.DateOnly)})
 		}
 	}
+	c.isCut = len(c.starts) > 0 && from < c.starts[0]
 	return c
 }
 
@@ -184,15 +198,47 @@ func (c *calendar) day(at int64) int {
 	return after - 1
 }
 
-// count counts all requests by day, and returns their numbers by hour of the day.
-func (c *calendar) count(r *requests) (hours [24]int64) {
-	r.eachKey(func(_ uint32, all []request) {
-		for _, r := range all {
-			hours[time.UnixMicro(r.at).In(c.zone).Hour()]++
-			if day := c.day(r.at); day >= 0 {
-				c.days[day].Requests++
-			}
+// count counts sorted requests by day and by hour of the day.
+func (c *calendar) count(requests []request) {
+	end := int64(math.MinInt64) // the end of the hour of the last request
+	hour := 0
+	day := 0
+	for _, r := range requests {
+		if r.at >= end {
+			var next time.Time
+			hour, next = c.hour(r.at)
+			end = next.UnixMicro()
+			day = c.day(r.at)
 		}
-	})
-	return hours
+		c.hours[hour]++
+		if day >= 0 {
+			c.days[day].Requests++
+		}
+	}
+}
+
+// hour returns the hour of the day of an instant, and an instant up to which it lasts.
+func (c *calendar) hour(at int64) (hour int, end time.Time) {
+	t := time.UnixMicro(at).In(c.zone)
+	_, change := t.ZoneBounds()
+	end = t.Truncate(time.Second).Add(time.Hour).
+		Add(-time.Duration(60*t.Minute()+t.Second()) * time.Second)
+	if !change.IsZero() && change.Before(end) {
+		end = change
+	}
+	return t.Hour(), end
+}
+
+// least returns the least number of days with requests. The first number is that of earlier days.
+func (c *calendar) least(numbers []int64) (least int64) {
+	least = math.MaxInt64
+	if c.isCut {
+		least = numbers[0]
+	}
+	for i, d := range c.days {
+		if d.Requests > 0 {
+			least = min(least, numbers[i+1])
+		}
+	}
+	return least
 }

@@ -42,7 +42,7 @@ type Result struct {
 	Dropped int64 `json:"dropped,omitempty"`
 
 	Windows []Window `json:"windows"`          // one for each of Options.Windows, the shortest first
-	Advice  []Advice `json:"advice,omitempty"` // what each rule found
+	Advice  []Advice `json:"advice,omitempty"` // findings, one for each rule
 
 	replay.LogCounts `json:"-"`
 }

@@ -13,6 +13,12 @@
 // scripts stand apart from them by a factor. The suggestion lies in that gap, near the
 // ordinary side. Without a gap it is a percentile of the peaks with headroom.
 //
+// # Rules of advice
+//
+// rules.go describes each key by a profile, and classOf gives it the class of the first rule that
+// holds. A rule of many keys together, findSwarm, stands in swarm.go. In advice.go advise adds a
+// sentence for each class and chooses the certainty. docs/choosing.md lists the rules.
+//
 // # Exactness
 //
 // A limit is decided for every request of every key with a higher peak, by the rules of the
@@ -42,18 +48,28 @@ import (
 func Run(log *accesslog.Reader, o Options) (*Result, error) {
 	o.Windows = sortedOnce(o.Windows)
 	o.Limits = sortedOnce(o.Limits)
-	o.Traits = []accesslog.Field{accesslog.UserAgent, accesslog.Path, accesslog.Status}
+	o.Traits = []accesslog.Field{
+		accesslog.UserAgent, accesslog.User, accesslog.Path, accesslog.Status,
+	}
 	source, err := replay.NewLogKeys(o.LogOptions)
 	if err != nil {
 		return &Result{}, err
 	}
-	r := &requests{weighted: o.Units != replay.LogUnits{N: 1}, memory: o.Memory}
+	r := &requests{
+		weighted: o.Units != replay.LogUnits{N: 1},
+		windows:  len(o.Windows),
+		memory:   o.Memory,
+	}
 	err = source.Each(log, func(key []byte, e *accesslog.Entry, n int64) error {
 		if err := r.add(key, e.At, n); err != nil {
 			return err
 		}
-		r.noteTraits(valueOf(e, accesslog.UserAgent), valueOf(e, accesslog.Path),
-			valueOf(e, accesslog.Status))
+		r.noteTraits(traitValues{
+			agent:  valueOf(e, accesslog.UserAgent),
+			user:   valueOf(e, accesslog.User),
+			path:   valueOf(e, accesslog.Path),
+			status: valueOf(e, accesslog.Status),
+		})
 		return nil
 	})
 	result := &Result{Dimensions: source.Dimensions(), Zone: o.Zone, ZoneName: o.Zone.String()}
@@ -93,10 +109,11 @@ func (r *requests) computeResult(result *Result, o *Options, source *replay.LogK
 		result.Unit = "bytes"
 	}
 	days := newCalendar(o.Zone, r.slots.From, r.slots.To)
-	result.Hours = days.count(r)
+	keys, all := r.readAll(o.Windows, days)
+	result.Hours = days.hours
 	result.Days = days.days
-	keys := r.classify()
-	all := r.measure(o.Windows, days, keys)
+	r.classify(keys)
+	r.measure(all, days, keys)
 	effects := r.decideAll(all, o, keys)
 	choices := make([]Suggestion, len(all))
 	for i, m := range all {
@@ -126,16 +143,19 @@ func (r *requests) computeResult(result *Result, o *Options, source *replay.LogK
 		result:   result,
 		window:   best,
 		s:        &best.Suggested,
+		windows:  all,
+		details:  details,
 	}
 	a.advise()
 }
 
-// bestOf returns the index of the window to begin with: of those with a gap, and not longer
-// than the log, the one that denies most, otherwise a minute, otherwise the first.
+// bestOf returns the index of the window to begin with. It is the window with a gap whose limit
+// denies most, otherwise a minute, otherwise the first. A window must fit in the log. The log may be
+// a tenth shorter, as the log of a day is: the requests of that tenth are fewer than the headroom.
 func bestOf(all []Window, span time.Duration) (best int) {
 	rank := func(w *Window) int64 {
 		switch {
-		case w.Suggested.Basis == Gap && w.Window <= span:
+		case w.Suggested.Basis == Gap && w.Window/10*9 <= span:
 			return 1 + w.Suggested.scripts
 		case w.Window == time.Minute:
 			return 0

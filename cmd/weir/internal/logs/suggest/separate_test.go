@@ -86,7 +86,7 @@ func (p *planted) suggest(t *testing.T, o Options) *Result {
 	all := requests{memory: o.Memory}
 	for _, r := range p.all {
 		must.Do(t, all.add(keyenc.Append(nil, r.key), r.at, 1))
-		all.noteTraits(r.agent, r.path, r.status)
+		all.noteTraits(traitValues{agent: r.agent, user: r.user, path: r.path, status: r.status})
 	}
 	result := &Result{Dimensions: source.Dimensions(), Zone: o.Zone}
 	all.computeResult(result, &o, source)
@@ -110,7 +110,7 @@ func (p *planted) check(w *Window) string {
 	}
 	for key, all := range byKey {
 		if !p.script[key] {
-			peak = max(peak, h.peak(window, all))
+			peak = max(peak, fullestUnits(all, window))
 		}
 	}
 	var ordinary, harmed, excess, caught int64

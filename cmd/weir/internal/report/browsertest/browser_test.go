@@ -66,14 +66,16 @@ func start(program string) error {
 	return chromedp.Do(ctx)
 }
 
-// tab is a page with the events that no report may cause.
+// tab is a page with the events that it may not cause.
 type tab struct {
 	context.Context
-	t *testing.T
+	t      *testing.T
+	origin string // requests to it are no fault; "" = none are permitted
 
-	mu       sync.Mutex
-	requests []string // other than the file itself
-	faults   []string // errors of scripts, and violations of the content security policy
+	mu       sync.Mutex // protects the following
+	url      string     // the file itself
+	requests []string   // other than the file itself
+	faults   []string   // errors of scripts, and violations of the content security policy
 }
 
 // screen is the size and the look of a window.
@@ -89,6 +91,14 @@ var wide = screen{width: 1400, height: 1000}
 // request or its script fails.
 func open(t *testing.T, url string, s screen) *tab {
 	t.Helper()
+	b := newTab(t, s)
+	b.visit(url)
+	return b
+}
+
+// newTab returns an empty tab.
+func newTab(t *testing.T, s screen) *tab {
+	t.Helper()
 	ctx, end := chromedp.NewContext(chromium(t))
 	t.Cleanup(end)
 	b := &tab{Context: ctx, t: t}
@@ -100,7 +110,11 @@ func open(t *testing.T, url string, s screen) *tab {
 		defer b.mu.Unlock()
 		switch e := event.(type) {
 		case *network.EventRequestWillBeSent:
-			if e.Request.URL != url {
+			isOwn := b.origin != "" && strings.HasPrefix(e.Request.URL, b.origin+"/")
+			if strings.HasPrefix(e.Request.URL, "data:") {
+				return // a picture of the browser itself, such as that of a calendar
+			}
+			if e.Request.URL != b.url && !isOwn {
 				b.requests = append(b.requests, e.Request.URL)
 			}
 		case *runtime.EventExceptionThrown:
@@ -108,13 +122,24 @@ func open(t *testing.T, url string, s screen) *tab {
 		case *runtime.EventConsoleAPICalled:
 			b.faults = append(b.faults, "console."+string(e.Type))
 		case *log.EventEntryAdded:
+			if b.origin != "" && e.Entry.Source == "network" {
+				return // an answer with an error, or none
+			}
 			b.faults = append(b.faults, e.Entry.Text)
 		}
 	}))
 	t.Cleanup(b.quiet)
 	b.look(s)
-	b.do(chromedp.Navigate(url))
 	return b
+}
+
+// visit loads a page.
+func (b *tab) visit(url string) {
+	b.t.Helper()
+	b.mu.Lock()
+	b.url = url
+	b.mu.Unlock()
+	b.do(chromedp.Navigate(url))
 }
 
 // look sets the size and the media of the window.

@@ -87,7 +87,7 @@ func hostilePage() *report.Page {
 	}
 	for i := range p.Views {
 		v := &p.Views[i]
-		v.Name, v.Reason, v.Also, v.Per = hostile[1], hostile[1], hostile[0], hostile[2]
+		v.Name, v.Reason, v.Also, v.Per = hostile[1], hostile[1], hostile, hostile[2]
 		v.Line = fmt.Sprintf("%d %s", v.Limit, hostile[0])
 		v.Limits = []report.Limit{{Name: hostile[0], Line: hostile[1], Denied: 1}}
 		for k := range v.Rows {

@@ -3,20 +3,22 @@
 // typed answers are generated from the table.
 //
 // A request passes the files in this order: route.go finds its route and authenticates it,
-// parse.go reads it, decide.go decides and answers. gate.go does the last two for proxies.
-// status.go has the calls that decide nothing.
+// parse.go reads it, decide.go decides and answers. gate.go replaces the last two for proxies.
+// status.go has calls that make no decision.
 //
-// A denial is a result, not an error (R15): POST /v1/check answers 200 with "allowed":
-// false. Bad input is answered with 400 and a problem document (RFC 9457) that names the
-// fault, its place and the next step; then nothing was charged (R14). No log line and no
-// metric holds a key.
+// A denial is a result, not an error (rule R15): POST /v1/check answers 200 with "allowed":
+// false. Bad input gets 400 and a problem document (RFC 9457) that names the fault, its place and
+// the next step. It charges nothing (rule R14). No metric holds a key. Of the log lines of this
+// package only that of a changed override does, as --top-keys allows.
 //
-// The trade-off: a caller with the token can charge every key. There are no users and no
-// rights by policy; a process per trust domain takes their place.
+// Trade-off: a caller with the token can charge every key. There are no users and no rights by
+// policy. Callers that do not trust each other need separate processes.
 package httpapi
 
 import (
+	"context"
 	_ "embed"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -32,20 +34,26 @@ import (
 
 // Config holds the parts of the server that the handlers use.
 type Config struct {
-	Policies  func() *enforce.Version // in force
-	Inline    *inline.Policies        // nil = calls carry no policies of their own
+	Policies  func() *enforce.Version // the policies in force
+	Overrides *enforce.Overrides      // overrides of the store
+	Instances func(context.Context) ([]Instance, error)
+	Inline    *inline.Policies // nil = calls carry no policies
 	Status    func() Readiness
-	Capacity  *calls.Capacity // for requests that wait for the store
+	Health    func() Health   // for GET /v1/stats
+	Changes   func() []string // changes by the last successful reload
+	Sampler   *calls.Sampler  // counts the recent calls
+	Capacity  *calls.Capacity // bounds the requests that wait for the store
 	Envoy     *envoy.Service
 	HasDomain func(string) bool // reports whether an Envoy configuration has the domain
 	Metrics   http.Handler
-	Reread    func() error // loads the policy file again, for POST /v1/reload; nil = there is none
+	Reread    func() error // for POST /v1/reload; nil = no file to read
 	Errors    *observe.Log // for errors of the store
 	GateLog   *observe.Log // for rejected gate calls
+	Log       *slog.Logger // for the audit of changes
 
 	Auth     Auth
 	TLS      *listen.TLS // nil without TLS
-	Insecure bool        // calls that no secret protects are open everywhere
+	Insecure bool        // permits calls without a secret from other machines
 	GateID   string      // the header field with the idempotency key of a gate call; "" = none
 	Tracing  bool
 	TopKeys  topkeys.Form
@@ -54,15 +62,16 @@ type Config struct {
 // API holds the handlers of all listeners.
 type API struct {
 	Config
-	Bodies  *calls.Capacity // for bodies longer than shortBody that are being received
+	Bodies  *calls.Capacity // bounds the bodies above shortBody that are being received
 	origins *http.CrossOriginProtection
+	events  events
 
-	// GatesOnly is whether the gate secret is set and no token: then every other call is closed,
-	// unless Insecure opens it.
+	// GatesOnly reports whether the gate secret is set and no token. Every other call is then
+	// rejected, unless Insecure is set.
 	GatesOnly bool
 
-	Draining    atomic.Bool  // the server is not ready, and every answer closes its connection
-	proxyWarned atomic.Bool  // a gate call has shown that a proxy hides the clients
+	Draining    atomic.Bool  // /readyz answers 503, and every answer closes its connection
+	proxyWarned atomic.Bool  // warnOfProxy has logged its warning
 	BadRequests atomic.Int64 // requests that were rejected as bad input
 	// requests without the secret or certificate they need, of any protocol
 	Unauthorized atomic.Int64
@@ -77,6 +86,7 @@ func New(c Config) *API {
 		Config:    c,
 		Bodies:    calls.NewCapacity(longBodies),
 		origins:   http.NewCrossOriginProtection(),
+		events:    events{stopping: make(chan struct{})},
 		GatesOnly: c.Auth.Gate != nil && c.Auth.Token == nil && !c.Insecure,
 	}
 }

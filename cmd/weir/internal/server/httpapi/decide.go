@@ -19,8 +19,8 @@ import (
 	"github.com/weirlimit/weir/internal/problemdoc"
 )
 
-// serveCall answers a call: it parses the request, decides and writes. The place in the
-// capacity is free again before the answer is written, so slow clients cannot fill it.
+// serveCall answers a call: it parses the request, decides and writes the answer. It frees its
+// place in the capacity before it writes, so that slow clients do not fill the capacity.
 func (a *API) serveCall(w http.ResponseWriter, r *http.Request, to *route) {
 	s := scratches.Get().(*scratch)
 	defer s.release()
@@ -74,9 +74,9 @@ func (s *scratch) endAnswer(j *answer.JSON) {
 	s.answer = append(j.Text, '\n')
 }
 
-// decide makes a call by its policy; s.outcome holds the decision. A client that has
-// disconnected is charged all the same: otherwise a disconnect would be a way around a
-// limit. So the engine does not get the context of the request.
+// decide makes a call by its policy, and stores the decision in s.outcome. It does not use the
+// context of the request, because that ends when the client disconnects. A client must not
+// bypass a limit by disconnecting, so it is charged all the same.
 func (a *API) decide(s *scratch) (err error) {
 	s.States = s.states[:len(s.to.Compiled.Limits)]
 	s.outcome, err = s.to.Decide(background, &s.Request)
@@ -118,16 +118,17 @@ func (a *API) block(s *scratch) error {
 	return nil
 }
 
-// background is the context of every call: that of a request ends with a disconnect.
+// background is the context of every call. The context of a request ends when its client
+// disconnects.
 var background = context.Background()
 
-// How requests come in without tracing.
+// viaHTTP and viaGate describe the protocol of a request without a trace.
 var (
 	viaHTTP = &calls.Via{Protocol: observe.HTTP}
 	viaGate = &calls.Via{Protocol: observe.Gate}
 )
 
-// traced returns how a request came in, with its trace.
+// traced returns the protocol of a request with its trace.
 func traced(r *http.Request, from observe.Protocol) *calls.Via {
 	return &calls.Via{Protocol: from, Trace: r.Header.Get("Traceparent")}
 }
@@ -187,8 +188,8 @@ func (a *API) count(s *scratch) error {
 	return nil
 }
 
-// reserve answers as a check does and, after a grant, with the name of the reservation,
-// its expiry and, with a concurrency limit, the end of its hold. One of 0 units is a peek.
+// reserve answers as a check does. After a grant the answer also has the name of the reservation,
+// its expiry and, with a concurrency limit, the end of its hold. A reservation of 0 units is a peek.
 func (a *API) reserve(s *scratch) error {
 	if err := a.decide(s); err != nil {
 		return err
@@ -208,8 +209,8 @@ func (a *API) reserve(s *scratch) error {
 	return nil
 }
 
-// settle settles a reservation with "actual"; without it /v1/settle settles all units that
-// were reserved, and /v1/release 0.
+// settle settles a reservation with "actual" units. Without that member /v1/settle settles all
+// reserved units, and /v1/release settles 0.
 func (a *API) settle(s *scratch) error {
 	via := s.Via.(*calls.Via)
 	done, err := reserve.Settle(background, a.finder(), via, s.reservation, s.actual)
@@ -227,8 +228,8 @@ type extension struct {
 	HeldUntil string `json:"held_until,omitempty" jsonschema:"the end of the hold, RFC 3339; missing without a concurrency limit"`
 }
 
-// extend renews a reservation. If its further units are denied, the answer is that of a check,
-// with the status 429, because nothing was renewed.
+// extend renews a reservation. If its further units are denied, nothing is renewed. The answer is
+// then that of a check, with the status 429.
 func (a *API) extend(s *scratch) error {
 	via := s.Via.(*calls.Via)
 	x, err := reserve.Extend(background, a.finder(), via, s.reservation, s.N, s.Before)
@@ -344,13 +345,13 @@ func (a *API) reject(w http.ResponseWriter, err error) {
 	problemdoc.Write(w, f.Status, f.Text)
 }
 
-// Values of header fields, shared by all answers.
+// These are values of header fields that all answers share.
 var (
 	jsonType = []string{"application/json"}
 	noStore  = []string{"no-store"}
 	noSniff  = []string{"nosniff"}
 
-	// noContent keeps a browser from running or framing an answer.
+	// noContent is a policy with which a browser does not run or frame an answer.
 	noContent = []string{"default-src 'none'; frame-ancestors 'none'"}
 )
 
@@ -366,7 +367,7 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 func marshal(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings and numbers cannot fail
+		panic(err) // encoding strings and numbers cannot fail
 	}
 	return append(answer.Printable(b), '\n')
 }

@@ -23,9 +23,8 @@ import (
 	"github.com/weirlimit/weir/weirhttp"
 )
 
-// serveGate answers a proxy: 204, or a denial with 429 (403 with deny=403) and a problem
-// document. Header fields hold the state of the limits. The query names the key, and n the
-// units of the request.
+// serveGate answers a proxy with 204, or with a denial: 429 (403 with deny=403) and a problem
+// document. Header fields hold the state of the limits. The query has the key, and in n the units.
 func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 	w.Header()["Cache-Control"] = noStore
 	s := scratches.Get().(*scratch)
@@ -73,10 +72,9 @@ func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
 	return denial, nil
 }
 
-// warnOfProxy logs the first gate call that counts by a private address, while a field of the
-// header has the address of a client on the Internet: then the calling proxy passes the
-// address of another proxy on, and all clients behind that one share a history. The line names
-// no address.
+// warnOfProxy logs the first gate call that counts by a private address although a header field
+// has a public one. The calling proxy then passes the address of another proxy, and all clients
+// behind that proxy share a history. The log line contains no address.
 func (a *API) warnOfProxy(r *http.Request, s *scratch) {
 	for i, name := range s.to.Dimensions() {
 		if !clientaddr.IsPrivateText(s.Key.Value(i)) {
@@ -99,7 +97,7 @@ func (a *API) warnOfProxy(r *http.Request, s *scratch) {
 func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
 	h := w.Header()
 	o := &s.outcome
-	if o.Applied.Shadow { // a client that sees a limit would keep to it
+	if o.Applied.Shadow { // a client that is shown a limit would obey it
 		would := "denied"
 		if o.Applied.Would.Allowed {
 			would = "allowed"
@@ -138,7 +136,7 @@ func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
 	made.WriteProblem(w, denial)
 }
 
-// fieldOf returns the RateLimit-Policy field of the numbers that made an outcome.
+// fieldOf returns the RateLimit-Policy field for the limits that decided an outcome.
 func fieldOf(r *enforce.Rule, o *enforce.Outcome) []string {
 	compiled := o.Limiter.Compiled()
 	if of := calls.Of(r); of != nil && compiled == r.Compiled {
@@ -150,8 +148,7 @@ func fieldOf(r *enforce.Rule, o *enforce.Outcome) []string {
 // logGate logs a rejected gate call: a proxy hides the answer from its operator.
 func (a *API) logGate(reason string) { a.GateLog.Line(slog.LevelWarn, "gate: "+reason) }
 
-// reasonFor returns the reason for which a gate call was rejected, without values of its
-// key.
+// reasonFor returns the reason why a gate call was rejected. It contains no values of the key.
 func (s *scratch) reasonFor(err error) string {
 	if s.to == nil {
 		return err.Error()
@@ -163,7 +160,7 @@ func (s *scratch) reasonFor(err error) string {
 	switch {
 	case errors.As(err, &p):
 		reason = cmp.Or(p.Log, p.Detail)
-	case errors.As(err, &bad) && bad.Field == "key": // it names dimensions and no value
+	case errors.As(err, &bad) && bad.Field == "key": // the text names dimensions and no values
 		reason = bad.Problem
 		if strings.HasPrefix(reason, prefix) {
 			return reason
@@ -172,14 +169,13 @@ func (s *scratch) reasonFor(err error) string {
 	return prefix + ": " + reason
 }
 
-// Prefixes of names in a query. The last two name the header field in which a proxy
-// sends the value, for proxies that cannot write it into the query:
-// header.user=X-User, address.ip=X-Forwarded-For. A dimension of such a name is written
-// key.header.user.
+// These are prefixes of names in a query. The last two are for proxies that cannot write a value
+// into the query. They name the header field with the value, such as header.user=X-User and
+// address.ip=X-Forwarded-For. A dimension called header.user is written key.header.user.
 const (
 	keyPrefix     = "key."     // a dimension, even if its name is reserved: key.n=5
-	headerPrefix  = "header."  // the value is the field
-	addressPrefix = "address." // the value is the address in the field, the last one of a list
+	headerPrefix  = "header."  // the value is in a header field
+	addressPrefix = "address." // the value is the last address in a header field
 )
 
 // parseKey finds the policy that the path of a gate names, and reads the key from the query.
@@ -198,11 +194,11 @@ func (a *API) parseKey(r *http.Request, s *scratch, q *query) (err error) {
 	return err
 }
 
-// parseReset reads the key and the limits of a reset from the query, and finds the policy that the
-// path names.
-func (a *API) parseReset(r *http.Request, s *scratch) error {
-	s.policy = strings.TrimPrefix(r.URL.Path, resetPath)
-	q := query{reset: true, key: s.key}
+// parseOneKey reads the key and the limits of a call about one key from the query. It finds the
+// policy that the path names.
+func (a *API) parseOneKey(r *http.Request, s *scratch) error {
+	s.policy = strings.TrimPrefix(r.URL.Path, keysPath)
+	q := query{ofKey: true, key: s.key}
 	err := q.parse(r.URL.RawQuery)
 	s.key = q.key // also after an error, for release
 	s.Limits = q.limits
@@ -213,7 +209,15 @@ func (a *API) parseReset(r *http.Request, s *scratch) error {
 	if s.to, err = a.ruleOf(&s.call, calls.ErrMissing); err != nil {
 		return err
 	}
-	s.Target, err = s.to.ResetTarget(s.key, s.Limits)
+	switch {
+	case s.Op == engine.Reset:
+		s.Target, err = s.to.ResetTarget(s.key, s.Limits)
+	case s.Limits != nil:
+		err = calls.BadInput("query: limit is for a reset, and this call shows all limits; "+
+			"leave it out (a dimension of that name is written %slimit)", keyPrefix)
+	default:
+		s.Target, err = s.to.Target(s.key)
+	}
 	return err
 }
 
@@ -221,19 +225,19 @@ func (a *API) parseReset(r *http.Request, s *scratch) error {
 type query struct {
 	rule     *enforce.Rule
 	gate     *http.Request // a gate call, with the header of the two prefixes; nil for other calls
-	reset    bool          // a reset, which may have limits
-	reserved []string      // the names of settings
+	ofKey    bool          // a call about one key; it may have limits
+	reserved []string      // names of settings
 	key      enforce.Pairs
-	settings map[string]string // the reserved names that were given
-	limits   []string          // of a reset: the limits that it names
-	lines    []string          // of a reset: the limits of an inline policy
+	settings map[string]string // the given settings
+	limits   []string          // with ofKey: the limits to reset
+	lines    []string          // with ofKey: the limits of an inline policy
 	noPlan   bool              // the field with the value that chooses a plan is missing
 }
 
 // parse reads name=value&…, in which every name that is not reserved is a dimension.
-// Names and values are form-encoded: %XX, and + for a space. A part without =, a bad
-// escape and a repeated name are errors. So a client that can append to a proxy's query
-// can make a call fail, but cannot choose another key.
+// Names and values are form-encoded: %XX, and + for a space. A part without =, a bad escape and a
+// repeated name are errors. A client that can append text to a proxy's query can therefore make a
+// call fail, but cannot choose another key.
 func (q *query) parse(raw string) error {
 	for part := range strings.SplitSeq(raw, "&") {
 		if part == "" {
@@ -252,10 +256,10 @@ func (q *query) add(part string) error {
 	switch {
 	case err != nil:
 		return err
-	case q.reset && name == limitSetting:
+	case q.ofKey && name == limitSetting:
 		q.limits = append(q.limits, value)
 		return nil
-	case q.reset && name == linesSetting:
+	case q.ofKey && name == linesSetting:
 		q.lines = append(q.lines, value)
 		return nil
 	case slices.Contains(q.reserved, name):
@@ -343,22 +347,22 @@ func (q *query) planTwice() error {
 	return calls.BadInput("query: %s is given twice; give it once", q.rule.PlanBy)
 }
 
-// lacksPlan reports whether the value that chooses a plan is in a header field that the request
-// does not have. Such a request has no plan: a proxy that sends the field of a gateway sends none
-// if the gateway has set none.
+// lacksPlan reports whether the value that chooses a plan should be in a header field, and the
+// request has no such field. Such a request has no plan, because a gateway sets the field only for
+// callers with a plan.
 func (q *query) lacksPlan(name, field string) bool {
 	dimension, ok := strings.CutPrefix(name, headerPrefix)
 	if !ok || dimension == "" || dimension != q.rule.PlanBy {
 		return false
 	}
 	if slices.Contains(q.rule.Compiled.Dimensions, dimension) {
-		return false // then the key needs the value
+		return false // the key needs the value
 	}
 	lines := q.fieldLines(field)
 	return len(lines) == 0 || len(lines) == 1 && lines[0] == ""
 }
 
-// fieldLines returns the lines of a header field. net/http keeps Host apart from the others.
+// fieldLines returns the lines of a header field. net/http stores Host outside of the header.
 func (q *query) fieldLines(field string) []string {
 	if strings.EqualFold(field, "Host") {
 		return []string{q.gate.Host}
@@ -366,7 +370,7 @@ func (q *query) fieldLines(field string) []string {
 	return q.gate.Header.Values(field)
 }
 
-// The reserved names in the query of a reset.
+// These are the reserved names in the query of a call about one key.
 const (
 	limitSetting = "limit"  // a limit to reset
 	linesSetting = "limits" // a limit of an inline policy
@@ -375,8 +379,8 @@ const (
 // gateSettings are the reserved names in the query of a gate.
 var gateSettings = []string{"deny", "n"}
 
-// units returns the setting n: 1 … weir.MaxUnits, default 1. 0 would let a request pass
-// uncounted, and a client that can append to a proxy's query could append n=0.
+// units returns the setting n: 1 … weir.MaxUnits, default 1. With 0 a request would pass without a
+// charge, and a client that can append text to a proxy's query could append n=0.
 func (q *query) units() (int64, error) {
 	v, ok := q.settings["n"]
 	if !ok {
@@ -404,9 +408,9 @@ func (q *query) deny() (int, error) {
 	}
 }
 
-// fromHeader replaces the name of a header field by its value, if name has a prefix for
-// that. A field that is missing, empty or repeated is an error: such requests must
-// neither share a history nor choose one.
+// fromHeader returns the value of a header field, if name has a prefix that requires it. A field
+// that is missing, empty or repeated is an error, because such requests must not share a history
+// or choose one.
 func (q *query) fromHeader(name, value string) (dimension, found string, err error) {
 	dimension, address := strings.CutPrefix(name, addressPrefix)
 	if !address {
@@ -435,15 +439,15 @@ func (q *query) fromHeader(name, value string) (dimension, found string, err err
 	return keyPrefix + dimension, lines[0], nil
 }
 
-// lastAddress returns the last address of a list. The calling proxy has added that one; a
-// client may have invented the others.
+// lastAddress returns the last address of a list. The calling proxy has added it. A client may have
+// invented the others.
 func lastAddress(list string) (netip.Addr, bool) {
 	last := list[strings.LastIndexByte(list, ',')+1:]
 	return clientaddr.ParseNode(strings.TrimSpace(last))
 }
 
-// addressText returns the value of a dimension for an address: the form of weirhttp.ClientIP,
-// or the whole address if the policy brings the values into a form.
+// addressText returns the value of a dimension for an address. It is the form of weirhttp.ClientIP,
+// or the whole address if the policy itself converts addresses.
 func (q *query) addressText(dimension string, a netip.Addr) string {
 	if _, has := q.rule.Addresses[dimension]; has {
 		return a.String()

@@ -17,6 +17,7 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
@@ -53,7 +54,7 @@ func TestOpenAPIFollowsTheRoutes(t *testing.T) {
 }
 
 // untyped are the schemas that are written by hand.
-var untyped = []string{"CheckProblem", "Decision", "Decisions", "Object", "Problem", "Reservation"}
+var untyped = []string{"CheckProblem", "Decision", "Decisions", "History", "Object", "Problem", "Reservation"}
 
 // members are those of a JSON object, each as its text.
 type members map[string]json.RawMessage
@@ -121,8 +122,8 @@ func readJSON(t *testing.T, text []byte) any {
 // problems are the statuses of problem documents besides those that follow from a role or
 // a body.
 var problems = map[string][]int{
-	"/v1/settle": {409, 410}, "/v1/release": {409, 410}, "/v1/extend": {409, 410}, "/v1/reload": {409, 422}, "/v1/top": {400, 404},
-	"/v1/keys/{policy}": {400, 404, 503}, "/gate/{policy}": {400, 403, 404, 429, 503},
+	"/v1/settle": {409, 410}, "/v1/release": {409, 410}, "/v1/extend": {409, 410}, "/v1/reload": {409, 422}, "/v1/top": {400, 404}, "/v1/overrides": {400},
+	"/v1/keys/{policy}": {400, 404, 503}, "/v1/overrides/{policy}": {400, 404, 412, 503}, "/gate/{policy}": {400, 403, 404, 429, 503},
 }
 
 var roleNames = map[role]string{operators: "operators", decisions: "decisions", gates: "gates", probes: "probes"}
@@ -133,10 +134,13 @@ func pathsOf(table []route, schemas members) object {
 	all := object{}
 	for i := range table {
 		to := &table[i]
-		if _, ok := answers[to.path]; !ok {
-			panic("the map answers of this file lacks " + to.path + ", a new route")
+		if to.role == shell {
+			continue // files for browsers
 		}
-		item := object{}
+		item, known := all[to.path].(object)
+		if !known {
+			item = object{}
+		}
 		methods := to.methods
 		if methods == nil {
 			methods = []string{"GET", "POST"} // of any
@@ -149,6 +153,18 @@ func pathsOf(table []route, schemas members) object {
 		all[to.path] = item
 	}
 	return all
+}
+
+// answerTo returns the value of the map answers for a call of a route.
+func answerTo(to *route, method string) any {
+	if of, ok := answers[method+" "+to.path]; ok {
+		return of
+	}
+	of, ok := answers[to.path]
+	if !ok {
+		panic("the map answers of this file lacks " + to.path + ", a new route")
+	}
+	return of
 }
 
 func operation(to *route, method string, schemas members) object {
@@ -173,10 +189,13 @@ func operation(to *route, method string, schemas members) object {
 	for _, code := range status {
 		responses[strconv.Itoa(code)] = object{"$ref": "#/components/responses/Problem"}
 	}
-	switch {
-	case answers[to.path] != nil:
-		answer := object{"description": "the result", "content": object{"application/json": object{"schema": reference(answerSchema(answers[to.path], schemas))}}}
+	switch made := answerTo(to, method); {
+	case made != nil:
+		answer := object{"description": "the result", "content": object{"application/json": object{"schema": reference(answerSchema(made, schemas))}}}
 		responses["200"] = answer
+		if to.path == statsPath {
+			answer["content"].(object)["text/event-stream"] = object{"schema": object{"type": "string", "description": "events with the same object as data"}}
+		}
 		if to.path == "/readyz" {
 			responses["503"] = answer
 		}
@@ -188,18 +207,28 @@ func operation(to *route, method string, schemas members) object {
 	default:
 		responses["204"] = object{"description": "the request may pass"}
 	}
+	if to.path+"/" == overridesPath {
+		o["parameters"] = []object{
+			{"name": "n", "in": "query", "description": "at most so many; without it all", "schema": object{"type": "integer", "minimum": 1, "maximum": maxPage}},
+			{"name": "after", "in": "query", "description": "the next of the page before", "schema": object{"type": "string"}}}
+	}
 	if strings.HasSuffix(to.path, policyName) {
 		parameters := []object{
 			{"name": "policy", "in": "path", "required": true, "schema": object{"type": "string"}},
 			{"name": "key", "in": "query", "description": "a value for each dimension of the policy", "style": "form", "explode": true,
 				"schema": object{"type": "object", "additionalProperties": object{"type": "string", "minLength": 1}}}}
+		if to.takes&reasonMember != 0 { // its body has the key
+			parameters[1] = object{"name": "If-Match", "in": "header", "description": "the ETag of the override that is replaced; another one is 412", "schema": object{"type": "string"}}
+		}
 		if to.op == engine.Reset {
 			parameters = append(parameters, object{"name": limitSetting, "in": "query", "style": "form", "explode": true,
 				"description": "the limits to reset, and only their dimensions are needed; default: those that count by every dimension",
-				"schema":      object{"type": "array", "items": object{"type": "string"}}},
-				object{"name": linesSetting, "in": "query", "style": "form", "explode": true,
-					"description": "the limits of an inline policy, in the words of a policy file; needs --inline-policies",
-					"schema":      object{"type": "array", "items": object{"type": "string"}}})
+				"schema":      object{"type": "array", "items": object{"type": "string"}}})
+		}
+		if strings.HasPrefix(to.path, keysPath) {
+			parameters = append(parameters, object{"name": linesSetting, "in": "query", "style": "form", "explode": true,
+				"description": "the limits of an inline policy, in the words of a policy file; needs --inline-policies",
+				"schema":      object{"type": "array", "items": object{"type": "string"}}})
 		}
 		o["parameters"] = parameters
 	}
@@ -266,7 +295,16 @@ func bodySchema(takes member, schemas members) string {
 		{"type": "integer", "minimum": 0, "maximum": weir.MaxWindow.Milliseconds(), "description": "the time of the block from now on, milliseconds; a running block that lasts longer stays, and 0 ends blocks"},
 		{"type": "array", "maxItems": engine.MaxLimits, "items": object{"type": "string"}, "description": "the limits to block, and only their dimensions are needed; default: those that count by every dimension"},
 		{"type": "array", "minItems": 1, "maxItems": engine.MaxLimits, "items": object{"type": "string"}, "description": "the limits of an inline policy, in the words of a policy file; needs --inline-policies"},
-		{"type": "integer", "minimum": 0, "maximum": weir.MaxWindow.Milliseconds(), "description": "the longest time for which the caller may wait, milliseconds: an attempt that does not fit now is then granted from the first instant on at which it fits; at most max-wait of the policy, by default its longest window"},
+		{"type": "integer", "minimum": calls.AnyWait, "maximum": weir.MaxWindow.Milliseconds(), "description": "the longest time for which the caller may wait, milliseconds: an attempt that does not fit now is then granted from the first instant on at which it fits; at most max-wait of the policy, by default its longest window; -1 = as long as that allows"},
+		units("units per window in place of those of the limit; of a bucket, its burst changes in the same ratio", 0),
+		text("the end: an instant of RFC 3339, or a day, which lasts to its end in UTC; default: none"),
+		{"type": "string", "minLength": 1, "maxLength": 500, "description": "a sentence for the log and for the next operator"},
+		{"type": "string", "minLength": 1, "maxLength": 100, "description": "the operator"},
+		{"type": "boolean", "default": false, "description": "whether max may be below the number of the policy file"},
+	}
+	if takes&reasonMember != 0 {
+		all[1]["description"] = "values of dimensions of the policy; one may be a network such as 10.0.0.0/8"
+		all[11] = text("the name of the limit; may be missing if the policy has one")
 	}
 	if takes == extendMembers {
 		all[2] = units("further units, default 0", 0)
@@ -278,12 +316,13 @@ func bodySchema(takes member, schemas members) string {
 			continue
 		}
 		properties[name] = all[i]
-		if m == lastMember || m == reservationMember || m == checksMember || m == forMember {
+		always := lastMember | reservationMember | checksMember | forMember | maxMember | reasonMember | authorMember
+		if m&always != 0 || m == keyMember && takes&reasonMember != 0 {
 			required = append(required, name)
 		}
 	}
 	names := map[member]string{peekMembers: "PeekRequest", countMembers: "CountRequest", recordMembers: "RecordRequest", checkMembers: "CheckRequest", refundMembers: "RefundRequest",
-		reserveMembers: "ReserveRequest", settleMembers: "SettleRequest", releaseMembers: "ReleaseRequest", extendMembers: "ExtendRequest", blockMembers: "BlockRequest", batchMembers: "ChecksRequest"}
+		reserveMembers: "ReserveRequest", settleMembers: "SettleRequest", releaseMembers: "ReleaseRequest", extendMembers: "ExtendRequest", blockMembers: "BlockRequest", batchMembers: "ChecksRequest", putOverrideMembers: "OverrideRequest", deleteOverrideMembers: "DeleteOverrideRequest"}
 	body := object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 	if takes&policyMember != 0 {
 		body["anyOf"] = []object{{"required": []string{"policy"}}, {"required": []string{"limits"}}}
@@ -295,26 +334,36 @@ func bodySchema(takes member, schemas members) string {
 // answers are the answers in JSON: a value of the type, or the name of the schema of one that is
 // written without a type; nil = no JSON.
 var answers = map[string]any{
-	"/v1/check":         "Decision",
-	"/v1/checks":        "Decisions",
-	"/v1/peek":          "Decision",
-	"/v1/count":         count{},
-	"/v1/record":        "Decision",
-	"/v1/refund":        refund{},
-	"/v1/reserve":       "Reservation",
-	"/v1/settle":        reserve.Settlement{},
-	"/v1/release":       reserve.Settlement{},
-	"/v1/extend":        extension{},
-	"/v1/block":         blockAnswer{},
-	"/v1/keys/{policy}": resetAnswer{},
-	"/gate/{policy}":    nil,
-	"/v1/reload":        reloaded{},
-	"/v1/policies":      PolicyList{},
-	"/v1/top":           TopList{},
-	"/openapi.json":     "Object",
-	"/livez":            liveness{},
-	"/readyz":           Readiness{},
-	"/metrics":          nil,
+	"/v1/check":   "Decision",
+	"/v1/checks":  "Decisions",
+	"/v1/peek":    "Decision",
+	"/v1/count":   count{},
+	"/v1/record":  "Decision",
+	"/v1/refund":  refund{},
+	"/v1/reserve": "Reservation",
+	"/v1/settle":  reserve.Settlement{},
+	"/v1/release": reserve.Settlement{},
+	"/v1/extend":  extension{},
+	"/v1/block":   blockAnswer{},
+
+	"GET /v1/keys/{policy}": "History",
+	"/v1/keys/{policy}":     resetAnswer{},
+	"/gate/{policy}":        nil,
+	"/v1/reload":            reloaded{},
+	"/v1/policies":          PolicyList{},
+	"/v1/instances":         InstanceList{},
+	"/v1/overrides":         OverrideList{},
+
+	"GET /v1/overrides/{policy}":    OverrideList{},
+	"PUT /v1/overrides/{policy}":    Override{},
+	"DELETE /v1/overrides/{policy}": deletedOverride{},
+
+	"/v1/stats":     Stats{},
+	"/v1/top":       TopList{},
+	"/openapi.json": "Object",
+	"/livez":        liveness{},
+	"/readyz":       Readiness{},
+	"/metrics":      nil,
 }
 
 // TestRolesOfPaths: an unknown path, and a route without a role, is for operators.

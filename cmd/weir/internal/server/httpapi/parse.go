@@ -23,19 +23,21 @@ import (
 	"github.com/weirlimit/weir/internal/enforce"
 )
 
-// scratch is the reusable memory of one request: the parsed request, its decision and its
-// answer. States of decisions point into it, so nothing of it may be kept.
+// scratch is the reusable memory of one request: the parsed request, its decision and its answer.
+// States of decisions point into it, so they must not be used after release.
 type scratch struct {
 	call
 	to *enforce.Rule // the policy of the call; nil for a settlement and a batch
 
 	batch    []call // the checks of /v1/checks
-	together bool   // the batch is charged all or none
+	together bool   // the whole batch is charged, or nothing
 
-	json  strictjson.Reader
-	into  *call  // the call whose members are being read: the body's, or one of batch
-	takes member // the members that it may have
-	seen  member // the members that it had so far
+	json     strictjson.Reader
+	override override // the members about an override
+
+	into  *call  // the call that is being read: the body or a check of batch
+	takes member // the members that the call may have
+	seen  member // the members that were read so far
 
 	outcome enforce.Outcome
 	states  [engine.MaxLimits]weir.LimitState
@@ -46,8 +48,8 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// release returns s to the pool. It drops buffers that a long body has grown, since the
-// next body may be short and slow.
+// release returns s to the pool. It drops buffers that a long body has enlarged, because the next
+// body may be short and arrive slowly.
 func (s *scratch) release() {
 	if cap(s.body) > 2*shortBody || cap(s.answer) > 4*shortBody {
 		s.body = nil
@@ -68,16 +70,16 @@ func (s *scratch) release() {
 // listPolicies is the next step after an unknown policy.
 const listPolicies = "GET /v1/policies lists the policies"
 
-// parse reads a request into s and finds its policy and target. Its body may hold the members
-// takes; without any, it has none, and its URL names the policy and the key.
+// parse reads a request into s and finds its policy and target. The body may have the members in
+// takes. If takes is empty, there is no body, and the URL has the policy and the key.
 func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes member) error {
 	if takes == 0 {
 		if r.ContentLength != 0 {
 			stopReading(w, r)
-			return calls.BadInput("body: a reset takes none; "+
-				"the key stands in the query: DELETE %sPOLICY?dimension=value", resetPath)
+			return calls.BadInput("body: this call takes none; "+
+				"the key stands in the query: %s %sPOLICY?dimension=value", r.Method, keysPath)
 		}
-		return a.parseReset(r, s)
+		return a.parseOneKey(r, s)
 	}
 	s.body = s.body[:0]
 	if err := a.readBody(r, s, shortBody); err != nil {
@@ -97,8 +99,8 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 	return a.findTarget(r.Header, s, takes)
 }
 
-// findTarget finds the policy and the target of a call that was read, and completes the
-// settings that depend on them.
+// findTarget finds the policy and the target of a parsed call. It also checks and sets the members
+// that depend on them.
 func (a *API) findTarget(h http.Header, s *scratch, takes member) (err error) {
 	if s.to, err = a.ruleOf(&s.call, weir.ErrInput); err != nil {
 		return err
@@ -130,8 +132,8 @@ func (a *API) findTarget(h http.Header, s *scratch, takes member) (err error) {
 // waitName is the member with the longest wait, for messages.
 const waitName = `"max_wait_ms"`
 
-// ruleOf returns the policy of a call: the inline one if the call has limits, otherwise that of the
-// file. The error for an unknown name wraps kind.
+// ruleOf returns the policy of a call. A call with limits has an inline policy, any other a policy
+// of the file. The error for an unknown name wraps kind.
 func (a *API) ruleOf(c *call, kind error) (*enforce.Rule, error) {
 	to, err := a.finder().Rule(c.policy, c.lines)
 	if errors.Is(err, enforce.ErrNoPolicy) {
@@ -141,24 +143,24 @@ func (a *API) ruleOf(c *call, kind error) (*enforce.Rule, error) {
 }
 
 const (
-	// MaxBody is the largest request body, in bytes: sixteen key values of 1 KiB with
-	// every byte escaped as \u0000 fit.
+	// MaxBody is the largest request body, in bytes. Sixteen key values of 1 KiB fit, with every
+	// byte escaped as \u0000.
 	MaxBody = 64 << 10
 
-	// shortBody is the most of a body, in bytes, that is read without a place in
-	// API.Bodies. Nearly every body is shorter.
+	// shortBody is the number of bytes of a body that is read without a place in API.Bodies.
+	// Nearly every body is shorter.
 	shortBody = 4 << 10
 
-	// longBodies is the number of longer bodies that are received together, 16 MiB.
+	// longBodies is the number of longer bodies that are received concurrently. They take 16 MiB.
 	longBodies = 256
 )
 
 var errLongBody = calls.BadInput("the body is longer than 64 KiB; a call fits in far less, " +
 	"and checks can be sent in several batches")
 
-// readBody appends the body of r to s.body. Callers pass shortBody as most: beyond so many bytes
-// readBody calls itself with a place in Bodies. The buffer grows with the received bytes, so
-// half-sent bodies take little memory together. The read timeout of the server is the deadline.
+// readBody appends the body of r to s.body. Callers pass shortBody as most. For a longer body,
+// readBody takes a place in Bodies and calls itself. The buffer grows with the received bytes, so
+// that incomplete bodies take little memory. The read timeout of the server is the deadline.
 func (a *API) readBody(r *http.Request, s *scratch, most int) error {
 	if r.ContentLength > MaxBody {
 		return errLongBody
@@ -182,27 +184,27 @@ func (a *API) readBody(r *http.Request, s *scratch, most int) error {
 	return a.Bodies.Do(func() error { return a.readBody(r, s, MaxBody+1) })
 }
 
-// stopReading ends the reading of a body that no handler reads. Otherwise net/http waits
-// for the rest of it, up to the read timeout, before it sends the answer. It then closes the
-// connection unless the whole body has come.
+// stopReading ends the reading of a body that no handler reads. Otherwise net/http waits for the
+// rest of it, up to the read timeout, before it sends the answer. After stopReading it closes the
+// connection, unless the whole body has arrived.
 func stopReading(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		http.NewResponseController(w).SetReadDeadline(time.Now())
 	}
 }
 
-// call is the content of a body.
+// call has the members of a body, or of a check in a batch.
 type call struct {
 	policy  string
-	lines   []string // the limits of an inline policy; nil = the policy is that of the file
+	lines   []string // the limits of an inline policy; nil = a policy of the file
 	key     enforce.Pairs
 	unnamed bool // a check of a batch has no policy
 
 	enforce.Request       // the body holds ID, Limit, and N, 0 … weir.MaxUnits with default 1
 	granted         int64 // the instant of a grant to refund, microseconds since 1970; -1 = missing
 
-	waits bool  // there is a max_wait_ms, so that the answer has a start_after_ms
-	wait  int64 // the longest wait, in milliseconds
+	waits bool  // max_wait_ms is given, so the answer has start_after_ms
+	wait  int64 // the longest wait, in milliseconds, or calls.AnyWait
 
 	ttl         int64  // the time to live of a reservation, in milliseconds; 0 = default
 	reservation string // the name of the reservation
@@ -233,6 +235,11 @@ const (
 	namesMember    // the limits to block
 	linesMember    // the limits of an inline policy
 	waitMember
+	maxMember // the units of an override
+	untilMember
+	reasonMember
+	authorMember
+	forceMember // the units may be fewer than those of the file
 )
 
 var memberNames = []string{
@@ -254,9 +261,14 @@ var memberNames = []string{
 	"limit_names",
 	"limits",
 	"max_wait_ms",
+	"max",
+	"until",
+	"reason",
+	"author",
+	"force",
 }
 
-// The members that each call takes.
+// These are the members that each call may have.
 const (
 	peekMembers    = policyMember | linesMember | keyMember | unitsMember
 	recordMembers  = peekMembers | idMember
@@ -269,6 +281,9 @@ const (
 	extendMembers  = reservationMember | unitsMember | beforeMember
 	blockMembers   = policyMember | linesMember | keyMember | forMember | namesMember
 	batchMembers   = checksMember | togetherMember
+
+	deleteOverrideMembers = keyMember | limitMember | reasonMember | authorMember
+	putOverrideMembers    = deleteOverrideMembers | maxMember | untilMember | forceMember
 )
 
 // bodies describes the members of each call, with an example.
@@ -313,6 +328,14 @@ var bodies = map[member]struct{ members, example string }{
 		"policy, key, for_ms, limit_names and limits",
 		`{"policy":"…","key":{…},"for_ms":600000}`,
 	},
+	putOverrideMembers: {
+		"key, limit, max, until, reason, author and force",
+		`{"key":{…},"max":100,"reason":"…","author":"…"}`,
+	},
+	deleteOverrideMembers: {
+		"key, limit, reason and author",
+		`{"key":{…},"reason":"…","author":"…"}`,
+	},
 	batchMembers: {
 		"checks and together",
 		`{"checks":[{"policy":"…","key":{…},"n":1}]}`,
@@ -320,8 +343,8 @@ var bodies = map[member]struct{ members, example string }{
 }
 
 // read reads the body {"policy":"…","key":{…},"n":1} into s.call, or a batch into s.batch. Both
-// are as after release. Members may come in any order; unknown members, repeated members and
-// text behind the object are errors. The memory of the key is reused.
+// must be as after release. Members may have any order. Unknown members, repeated members and text after
+// the object are errors. The memory of the key is reused.
 func (s *scratch) read(takes member) error {
 	s.N = 1
 	s.granted = -1
@@ -348,14 +371,14 @@ func (s *scratch) read(takes member) error {
 	return calls.BadInput("body, %v", err)
 }
 
-// expect has the next members read into a call, which may have those of takes.
+// expect sets the call into which the next members are read. It may have the members in takes.
 func (s *scratch) expect(into *call, takes member) {
 	s.into = into
 	s.takes = takes
 	s.seen = 0
 }
 
-// checkMembers rejects a body in which a member is missing, or does not fit another one.
+// checkMembers rejects a body in which a member is missing or two members do not fit together.
 func (s *scratch) checkMembers() error {
 	missing := s.takes &^ s.seen
 	const instant = grantedMember | atMember
@@ -385,7 +408,7 @@ func (s *scratch) checkMembers() error {
 	return nil
 }
 
-// readMember reads a readMember.
+// readMember reads the value of a member.
 func (s *scratch) readMember(name []byte) (err error) {
 	m := s.takes & memberOf(name)
 	if m == 0 {
@@ -411,7 +434,7 @@ func (s *scratch) readMember(name []byte) (err error) {
 		c.ttl, err = s.readTTL()
 	case waitMember:
 		c.waits = true
-		c.wait, err = s.readWhole(waitName, "", weir.MaxWindow.Milliseconds())
+		c.wait, err = s.readWait()
 	case reservationMember:
 		c.reservation, err = s.readText(`"reservation" must be a string, in "…"`)
 	case actualMember:
@@ -435,11 +458,13 @@ func (s *scratch) readMember(name []byte) (err error) {
 			s.readLine)
 	case togetherMember:
 		s.together, err = s.json.Bool(`"together" must be true or false`)
+	default:
+		err = s.readOverrideMember(m)
 	}
 	return err
 }
 
-// memberOf returns the member with a name; 0 = there is none.
+// memberOf returns the member with a name, or 0.
 func memberOf(name []byte) member {
 	for i, known := range memberNames {
 		if string(name) == known {
@@ -533,6 +558,16 @@ func (s *scratch) readWhole(name, bounds string, most int64) (int64, error) {
 	return n, nil
 }
 
+// readWait reads a longest wait in milliseconds, or calls.AnyWait.
+func (s *scratch) readWait() (int64, error) {
+	ms, err := s.json.Number("")
+	if err != nil || ms < calls.AnyWait || ms > weir.MaxWindow.Milliseconds() {
+		return 0, s.json.Fault(waitName + " must be a whole number, " + calls.WaitBounds +
+			", in digits alone: no quotes, fraction or exponent")
+	}
+	return ms, nil
+}
+
 // readInstant reads an instant as the member "at" of an answer holds it.
 func (s *scratch) readInstant() (int64, error) {
 	v, err := s.readText(`"at" must be a string, in "…"`)
@@ -554,12 +589,11 @@ func (s *scratch) readInstant() (int64, error) {
 
 var errNoPolicy = calls.BadInput(`"policy" is missing; GET /v1/policies lists the policies`)
 
-// maxChecks is the largest number of checks in a batch: as many as one round trip to Redis
-// takes.
+// maxChecks is the largest number of checks in a batch. One round trip to Redis decides as many.
 const maxChecks = 128
 
-// readCheck reads a check of a batch. An error of one check, such as an unknown policy, is left
-// to its answer; text that is no check is an error of the whole body.
+// readCheck reads a check of a batch. An error of one check, such as an unknown policy, belongs to
+// the answer of that check. Text that is not a check is an error of the whole body.
 func (s *scratch) readCheck() error {
 	index := len(s.batch)
 	if index == maxChecks {
@@ -581,8 +615,8 @@ func (s *scratch) readCheck() error {
 // (draft-ietf-httpapi-idempotency-key-header).
 const idempotencyField = "Idempotency-Key"
 
-// idempotencyKey returns the idempotency key of the header, or else of the body; "" for
-// none. Two different keys are an error.
+// idempotencyKey returns the idempotency key of the header or of the body, or "". Two different
+// keys are an error.
 func idempotencyKey(h http.Header, body string) (string, error) {
 	id, given, err := readIDField(h, idempotencyField)
 	switch {
@@ -620,7 +654,7 @@ func readIDField(h http.Header, field string) (id string, given bool, err error)
 	return id, true, nil
 }
 
-// isPrintable reports whether a text has only printable characters of ASCII.
+// isPrintable reports whether a text has only printable ASCII characters.
 func isPrintable(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {

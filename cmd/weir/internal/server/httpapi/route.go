@@ -21,10 +21,12 @@ import (
 type route struct {
 	path    string   // with {policy} at its end, the rest of the path is a name
 	methods []string // nil = any
-	role    role     // the callers
+	role    role     // the callers that may use it
+	also    bool     // with role decisions: operators may use it as well
 	summary string   // for openapi.json
+	start   string   // the path without the name at its end; set by init
 
-	// Either of the two answers a request. A call of decisions has a parsed body.
+	// One of serve and decide answers a request. decide gets a parsed body.
 	serve  func(*API, http.ResponseWriter, *http.Request)
 	decide func(*API, *scratch) error
 
@@ -36,12 +38,13 @@ var (
 	get    = []string{http.MethodGet, http.MethodHead}
 	post   = []string{http.MethodPost}
 	remove = []string{http.MethodDelete}
+	put    = []string{http.MethodPut}
 )
 
 // routes lists the paths. The 404 text, the 405 text and openapi.json follow from the table.
 var routes = []route{
 	{
-		path: "/v1/check", methods: post, role: decisions,
+		path: "/v1/check", methods: post, role: decisions, also: true,
 		decide: (*API).answer, takes: checkMembers, op: engine.Attempt,
 		summary: "decides an attempt and charges it",
 	},
@@ -51,7 +54,7 @@ var routes = []route{
 		summary: "decides a batch of attempts in their order and charges each that is granted",
 	},
 	{
-		path: "/v1/peek", methods: post, role: decisions,
+		path: "/v1/peek", methods: post, role: decisions, also: true,
 		decide: (*API).answer, takes: peekMembers, op: engine.Peek,
 		summary: "decides an attempt and changes nothing",
 	},
@@ -105,6 +108,11 @@ var routes = []route{
 			"dimension, or in those that limit names",
 	},
 	{
+		path: "/v1/keys/{policy}", methods: get, role: operators,
+		decide: (*API).inspect, op: engine.Peek,
+		summary: "shows what the limits hold for a key, and changes nothing",
+	},
+	{
 		path: "/gate/{policy}", role: gates,
 		serve:   (*API).serveGate,
 		summary: "decides an attempt for a proxy and charges it",
@@ -115,15 +123,50 @@ var routes = []route{
 		summary: "reads the policy file again",
 	},
 	{
-		path: "/v1/policies", methods: get, role: decisions,
+		path: "/v1/overrides", methods: get, role: operators,
+		serve:   (*API).serveOverrides,
+		summary: "lists the overrides of all policies, those of the store and those of the file",
+	},
+	{
+		path: "/v1/overrides/{policy}", methods: put, role: operators,
+		serve: (*API).servePutOverride, takes: putOverrideMembers,
+		summary: "gives a key, or the addresses of a network, another number for a limit",
+	},
+	{
+		path: "/v1/overrides/{policy}", methods: remove, role: operators,
+		serve: (*API).serveDeleteOverride, takes: deleteOverrideMembers,
+		summary: "deletes an override of the store",
+	},
+	{
+		path: "/v1/overrides/{policy}", methods: get, role: operators,
+		serve:   (*API).serveOverridesOf,
+		summary: "lists the overrides of a policy or, with a key, those for exactly that key",
+	},
+	{
+		path: "/v1/policies", methods: get, role: decisions, also: true,
 		serve:   (*API).servePolicies,
 		summary: "lists the policies in force",
 	},
 	{
+		path: "/v1/instances", methods: get, role: operators,
+		serve:   (*API).serveInstances,
+		summary: "lists the weir serve processes on the store",
+	},
+	{
 		path: "/v1/top", methods: get, role: operators,
 		serve:   (*API).serveTop,
-		summary: "lists the keys that are denied most",
+		summary: "lists the keys that are denied most and those that are used most",
 	},
+	{
+		path: statsPath, methods: get, role: operators,
+		serve: (*API).serveStats,
+		summary: "counts the calls of the last 15 minutes and reports the health; " +
+			"with Accept: text/event-stream every two seconds",
+	},
+	{path: "/", methods: get, role: shell, serve: (*API).servePage},
+	{path: "/page.css", methods: get, role: shell, serve: (*API).servePage},
+	{path: "/page.js", methods: get, role: shell, serve: (*API).servePage},
+	{path: "/icon.svg", methods: get, role: shell, serve: (*API).servePage},
 	{
 		path: "/openapi.json", methods: get, role: decisions,
 		serve:   (*API).serveOpenAPI,
@@ -146,10 +189,11 @@ var routes = []route{
 	},
 }
 
-// Paths that are compared elsewhere, and the end of those with the name of a policy.
+// These are paths that other code compares, and the end of paths with the name of a policy.
 const (
 	readyPath  = "/readyz"
-	resetPath  = "/v1/keys/"
+	keysPath   = "/v1/keys/"
+	statsPath  = "/v1/stats"
 	gatePath   = "/gate/"
 	policyName = "{policy}"
 )
@@ -160,32 +204,37 @@ var (
 	unknown = &route{role: operators}
 	byWord  = map[string]string{} // paths by their last word, such as check, for suggestions
 	listed  = listRoutes()        // for the answer 404
+
+	samePath = map[string][]*route{} // the routes of a path, which differ in their methods
 )
 
 func init() {
 	for i := range routes {
 		to := &routes[i]
-		if to.hasName() {
+		samePath[to.path] = append(samePath[to.path], to)
+		start, hasName := strings.CutSuffix(to.path, policyName)
+		to.start = start
+		if hasName {
 			byStart = append(byStart, to)
 		} else {
 			byPath[to.path] = to
 		}
-		byWord[path.Base(to.start())] = to.path
+		if to.role == shell {
+			continue
+		}
+		byWord[path.Base(to.start)] = to.path
 	}
 }
 
-// hasName reports whether the path ends with the name of a policy.
-func (to *route) hasName() bool { return strings.HasSuffix(to.path, policyName) }
-
-// start returns the path without the name at its end.
-func (to *route) start() string { return strings.TrimSuffix(to.path, policyName) }
-
-// listRoutes returns the paths as "POST /v1/check, /v1/checks, …, GET /livez, …": a method
-// stands before the first of the paths that follow each other and take it.
+// listRoutes returns the paths as "POST /v1/check, /v1/checks, …, GET /livez, …". A method stands
+// before the first of consecutive paths that accept it.
 func listRoutes() string {
 	var shown []string
 	last := ""
 	for _, to := range routes {
+		if to.role == shell {
+			continue
+		}
 		method := "ANY"
 		if len(to.methods) > 0 {
 			method = to.methods[0]
@@ -200,21 +249,42 @@ func listRoutes() string {
 	return strings.Join(shown, ", ")
 }
 
-// routeOf returns the route of a path. An unknown path has no handler, and the role of
-// operators: so a caller without rights does not learn which paths exist.
+// by returns the route with the same path that accepts a method. If there is none, it returns to.
+func (to *route) by(method string) *route {
+	if to.methods == nil || slices.Contains(to.methods, method) {
+		return to
+	}
+	for _, other := range samePath[to.path] {
+		if slices.Contains(other.methods, method) {
+			return other
+		}
+	}
+	return to
+}
+
+// allMethods returns the methods that the path accepts.
+func (to *route) allMethods() (all []string) {
+	for _, other := range samePath[to.path] {
+		all = append(all, other.methods...)
+	}
+	return all
+}
+
+// routeOf returns the first route of a path. An unknown path has no handler and the role operators,
+// so that a caller without rights cannot find out which paths exist.
 func routeOf(path string) *route {
 	if to := byPath[path]; to != nil {
 		return to
 	}
 	for _, to := range byStart {
-		if strings.HasPrefix(path, to.start()) {
+		if strings.HasPrefix(path, to.start) {
 			return to
 		}
 	}
 	return unknown
 }
 
-// Endpoint is one listener, as far as the handlers need it.
+// Endpoint has the properties of a listener that the handlers need.
 type Endpoint struct {
 	API     *API
 	Admin   bool          // the listener for operators
@@ -226,19 +296,19 @@ type Endpoint struct {
 }
 
 // ServeHTTP authenticates a request, admits its connection and calls the handler of its
-// path. http.ServeMux is no alternative: it answers unknown paths with plain text, and
-// redirects.
+// path. http.ServeMux is no alternative, because it answers unknown paths with plain text, and
+// sends redirects.
 func (on *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if on.API.Draining.Load() {
 		w.Header()["Connection"] = closes
 	}
-	to := routeOf(r.URL.Path)
+	to := routeOf(r.URL.Path).by(r.Method)
 	if to.takes == 0 {
 		stopReading(w, r)
 	}
 	conn, _ := r.Context().Value(connKey{}).(*listen.Conn)
 	x := exchange{API: on.API, on: on, to: to, conn: conn, w: w, r: r}
-	x.access = x.accessOf(r, conn, to.role, on)
+	x.access = x.accessToRoute()
 	if to.role == gates && !on.Admin && x.access == open {
 		x.openGate()
 		return
@@ -249,8 +319,8 @@ func (on *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// exchange is a request on its way through the checks before its handler. Each check reports
-// whether the request passes; otherwise it has answered.
+// exchange is a request with the state of the checks before its handler. Each check reports whether
+// the request passes. If it does not, the check has written the answer.
 type exchange struct {
 	*API
 	on     *Endpoint
@@ -261,8 +331,24 @@ type exchange struct {
 	r      *http.Request
 }
 
-// openGate serves a call of a gate that is open to the caller. It takes any method and origin,
-// since a proxy may forward those of its client.
+// accessToRoute authenticates the request for its route.
+func (x *exchange) accessToRoute() access {
+	as := x.to.role
+	if x.to.also && x.on.Admin {
+		as = operators
+	}
+	got := x.accessOf(x.r, x.conn, as, x.on)
+	if x.to.also && x.on.Shared && got == closed {
+		got = x.accessOf(x.r, x.conn, operators, x.on)
+	}
+	return got
+}
+
+// isOpen reports whether the caller still has the right to its route.
+func (x *exchange) isOpen() bool { return x.accessToRoute() == open }
+
+// openGate serves a gate call of an authorized caller. It accepts any method and origin, because a
+// proxy may forward those of its client.
 func (x *exchange) openGate() {
 	if !x.conn.Admit() {
 		x.refuseConnection(x.w)
@@ -271,8 +357,8 @@ func (x *exchange) openGate() {
 	x.serveGate(x.w, x.r)
 }
 
-// authenticate rejects a request without the secret or certificate of its role, and one that a
-// page in a browser may have sent under a name of its own site.
+// authenticate rejects a request without the secret or certificate of its role. It also rejects a
+// request that a web page may have sent under a name of its own site (DNS rebinding).
 func (x *exchange) authenticate() bool {
 	switch x.access {
 	case closed:
@@ -288,10 +374,10 @@ func (x *exchange) authenticate() bool {
 	return true
 }
 
-// admit takes a slot for the connection. A probe needs none: the connection of a stranger would
-// occupy it, and is closed after the answer.
+// admit takes a slot for the connection. A probe and the operators' page take none, because their
+// callers need not authenticate. Their connection is closed after the answer.
 func (x *exchange) admit() bool {
-	if x.to.role == probes {
+	if x.to.role == probes || x.to.role == shell {
 		if x.on.Private && !x.conn.Admitted() && x.mainAccess() == closed {
 			x.w.Header()["Connection"] = closes
 		}
@@ -306,9 +392,9 @@ func (x *exchange) admit() bool {
 
 // find rejects a request for an unknown path, or for one of another listener.
 func (x *exchange) find() bool {
-	elsewhere := x.on.Admin // where decisions and gates are served
+	elsewhere := x.on.Admin && !x.to.also // decisions and gates are served at the other listener
 	switch x.to.role {
-	case operators:
+	case operators, shell:
 		elsewhere = !x.on.Admin && !x.on.Shared
 	case probes:
 		elsewhere = false
@@ -324,8 +410,8 @@ func (x *exchange) find() bool {
 	return true
 }
 
-// allow rejects a request by a method that the path does not take, or from a page of another
-// site.
+// allow rejects a request with a method that the path does not accept, or from a web page of
+// another site.
 func (x *exchange) allow() bool {
 	if !slices.Contains(x.to.methods, x.r.Method) {
 		x.wrongMethod(x.w, x.r, x.to)
@@ -344,6 +430,8 @@ func (x *exchange) serve() {
 	switch {
 	case x.to.decide != nil:
 		x.serveCall(x.w, x.r, x.to)
+	case x.to.path == statsPath && wantsEvents(x.r):
+		x.stream()
 	case x.to.path == readyPath && x.mainAccess() != open:
 		x.serveReadyBriefly(x.w)
 	default:
@@ -354,8 +442,8 @@ func (x *exchange) serve() {
 // mainAccess authenticates the request for the main calls of its listener.
 func (x *exchange) mainAccess() access { return x.mainAccessOf(x.r, x.conn, x.on) }
 
-// harden forbids a browser to guess, keep, run or frame an answer. A gate's 204 has
-// nothing to guess, run or frame, and is the most frequent answer.
+// harden sets header fields so that a browser does not guess the type of an answer, store it, run
+// it or frame it. A gate's 204 has no body that needs them, and is the most frequent answer.
 func harden(h http.Header) {
 	h["X-Content-Type-Options"] = noSniff
 	h["Cache-Control"] = noStore
@@ -374,7 +462,7 @@ func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
 	meant := meantPath(r.URL.Path)
 	switch {
 	case path.Base(r.URL.Path) == "reset":
-		next = "DELETE " + resetPath + policyName + "?dimension=value resets a key."
+		next = "DELETE " + keysPath + policyName + "?dimension=value resets a key."
 	case meant != "":
 		next = "did you mean " + meant + "?"
 	}
@@ -383,12 +471,12 @@ func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
 }
 
 // meantPath returns the path that an unknown one probably means, or "". It compares the words
-// between the slashes: whole paths are alike by the start that they share.
+// between the slashes, because whole paths are similar if they only begin alike.
 func meantPath(unknown string) string {
 	known := slices.Sorted(maps.Keys(byWord))
 	for word := range strings.SplitSeq(unknown[:min(len(unknown), 256)], "/") {
 		near := nearest.Name(word, known)
-		if near != "" && near[0] == word[0]|0x20 { // take is no mistyped gate
+		if near != "" && near[0] == word[0]|0x20 { // /take is not a misspelled /gate
 			return byWord[near]
 		}
 	}
@@ -405,9 +493,9 @@ func (a *API) notHere(w http.ResponseWriter, r *http.Request, on *Endpoint) {
 	refuse(w, r, http.StatusNotFound, detail)
 }
 
-// wrongMethod answers a request by a method that the path does not take.
+// wrongMethod answers a request with a method that the path does not accept.
 func (a *API) wrongMethod(w http.ResponseWriter, r *http.Request, to *route) {
-	allow := strings.Join(to.methods, ", ")
+	allow := strings.Join(to.allMethods(), ", ")
 	w.Header()["Allow"] = []string{allow}
 	detail := r.URL.Path + " takes " + allow + ", not " + answer.Shown(r.Method)
 	if to.takes != 0 {
@@ -416,19 +504,19 @@ func (a *API) wrongMethod(w http.ResponseWriter, r *http.Request, to *route) {
 	refuse(w, r, http.StatusMethodNotAllowed, detail)
 }
 
-// Auth holds the secrets of callers. Without any, calls need none, and the server listens
-// only where no other machine can connect. Gate alone opens only gates.
+// Auth holds the secrets of callers. Without any, calls need none, and the server listens only at
+// addresses that other machines cannot reach. With Gate alone, only gate calls are authorized.
 type Auth struct {
-	Token *listen.Secret // opens decisions and gates, as Authorization: Bearer
-	Gate  *listen.Secret // opens gates only, as GateHeader
+	Token *listen.Secret // authorizes decisions and gates, as Authorization: Bearer
+	Gate  *listen.Secret // authorizes only gates, as GateHeader
 
-	// Admin opens the calls of operators, as Authorization: Bearer. Without it Token does, on a
-	// shared listener.
+	// Admin authorizes the calls of operators, as Authorization: Bearer. Without it Token
+	// authorizes them, if the main listener serves operators.
 	Admin *listen.Secret
 }
 
-// GateHeader is the header field with the gate secret. Authorization is no alternative:
-// proxies forward that of their own clients.
+// GateHeader is the header field with the gate secret. Authorization is no alternative, because
+// proxies forward the field of their own clients.
 const GateHeader = "Weir-Gate-Secret"
 
 // role is a group of callers.
@@ -439,6 +527,7 @@ const (
 	decisions             // programs
 	gates                 // proxies
 	probes                // health checks; they need no secret
+	shell                 // browsers that load the operators' page, which needs no secret
 )
 
 // access is the result of authenticating a request.
@@ -446,17 +535,18 @@ type access uint8
 
 const (
 	closed access = iota // the secret or certificate is missing or wrong
-	misled               // none is needed here, and a page in a browser may have sent the request
+	misled               // no secret is needed, and a web page may have sent the request
 	open
 )
 
 // accessOf authenticates a request of a connection for a role on a listener. c is nil if the
 // connection is unknown.
 //
-// A page in a browser may send a request under a name of its own site that resolves to this
-// machine (DNS rebinding). Where callers must authenticate that is impossible: such a page has
-// no secret. Gates are exempt: proxies send arbitrary names, such as their clients'. A page can
-// only charge keys there, as it can with a plain link; the gate secret prevents that.
+// A web page may send a request under a name of its own site that resolves to this machine (DNS
+// rebinding). If callers must authenticate, such a page has no secret and is rejected.
+//
+// Gates are exempt, because proxies send arbitrary names, such as those of their clients. There a
+// page can only charge keys, as it can with a plain link. The gate secret prevents that.
 func (a *API) accessOf(r *http.Request, c *listen.Conn, as role, on *Endpoint) access {
 	bearer := func(secret *listen.Secret) access {
 		if secret.Matches(listen.Bearer(r.Header.Get("Authorization"))) {
@@ -465,7 +555,7 @@ func (a *API) accessOf(r *http.Request, c *listen.Conn, as role, on *Endpoint) a
 		return closed
 	}
 	switch {
-	case as == probes:
+	case as == probes || as == shell:
 		return open
 	case as == operators && a.Auth.Admin != nil:
 		return bearer(a.Auth.Admin)
@@ -541,7 +631,7 @@ func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, listen.ConnOf(c))
 }
 
-// errNoSlot rejects an authenticated request if its connection got no slot.
+// errNoSlot rejects an authenticated request whose connection has no slot.
 var errNoSlot error = &calls.Problem{
 	Err: calls.ErrBusy,
 	Detail: "no decision: too many open connections; nothing was charged, " +

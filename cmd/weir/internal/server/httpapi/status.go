@@ -10,8 +10,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
-	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/definition"
 	"github.com/weirlimit/weir/internal/enforce"
@@ -37,7 +37,7 @@ type policyShown struct {
 	Count     string         `json:"count,omitempty" jsonschema:"reported if only reports are charged"`
 	PlanBy    string         `json:"plan_by,omitempty" jsonschema:"a further name that a key may hold, to choose a plan"`
 	Plans     []planShown    `json:"plans,omitempty"`
-	Overrides int            `json:"overrides,omitempty" jsonschema:"number of overrides; their keys are not shown"`
+	Overrides int            `json:"overrides,omitempty" jsonschema:"number of overrides, of the file and of the store; their keys are not shown"`
 }
 
 // planShown is a plan with the limits that it changes.
@@ -49,6 +49,7 @@ type planShown struct {
 type limitShown struct {
 	Name        string   `json:"name"`
 	Sentence    string   `json:"sentence"`
+	Worst       string   `json:"worst_case,omitempty" jsonschema:"the most units in the length of a window, in words; of plans it is missing"`
 	Max         int64    `json:"max" jsonschema:"units per window; of a concurrency limit, units in use"`
 	Units       string   `json:"units,omitempty" jsonschema:"the word for its units"`
 	WindowMS    int64    `json:"window_ms" jsonschema:"milliseconds, rounded up; of a period its usual length, of a month 31 days"`
@@ -68,8 +69,11 @@ type limitShown struct {
 
 func (a *API) servePolicies(w http.ResponseWriter, _ *http.Request) {
 	list := PolicyList{[]policyShown{}}
+	stored := a.Overrides.InForce()
 	for _, p := range a.Policies().Rules {
-		list.Policies = append(list.Policies, showPolicy(p))
+		shown := showPolicy(p)
+		shown.Overrides += int(stored[p.Name])
+		list.Policies = append(list.Policies, shown)
 	}
 	writeJSON(w, http.StatusOK, marshal(list))
 }
@@ -90,7 +94,9 @@ func showPolicy(e *enforce.Rule) policyShown {
 		p.Count = "reported"
 	}
 	for i := range e.Limits {
-		p.Limits = append(p.Limits, showLimit(e.Definition, i))
+		limit := showLimit(e.Definition, i)
+		limit.Worst = worst(e, i)
+		p.Limits = append(p.Limits, limit)
 	}
 	for _, plan := range e.Plans {
 		shown := planShown{Name: plan.Name}
@@ -109,7 +115,7 @@ func showLimit(p *policy.Definition, i int) limitShown {
 		Name:        l.Name,
 		Sentence:    p.Sentence(i),
 		Max:         l.Max,
-		WindowMS:    answer.Millis(l.Window + l.MaxHold), // a limit has one of the two
+		WindowMS:    answer.Millis(l.Window + l.MaxHold), // one of the two is 0
 		MinInterval: answer.Millis(l.MinInterval),
 		BlockMS:     answer.Millis(l.Block),
 		Warn:        definition.WarnAt(p, i),
@@ -143,8 +149,8 @@ type reloaded struct {
 	Limits     int   `json:"limits" jsonschema:"number of limits of all policies"`
 }
 
-// serveReload reads the policy file again, as SIGHUP does, and answers when that is done:
-// 200, or 422 with the fault of the file, while the older policies stay.
+// serveReload reads the policy file again, as SIGHUP does. It then answers 200, or 422 with the
+// fault of the file. After a fault the older policies stay in force.
 func (a *API) serveReload(w http.ResponseWriter, _ *http.Request) {
 	if a.Reread == nil {
 		problemdoc.Write(w, http.StatusConflict,
@@ -173,8 +179,8 @@ type liveness struct {
 	Live bool `json:"live"`
 }
 
-// serveLive reports that the process answers. It does not touch the store: an outage
-// must not restart every weir.
+// serveLive reports that the process answers. It does not call the store, because an outage must
+// not restart every weir.
 func (a *API) serveLive(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, marshal(liveness{true}))
 }
@@ -201,17 +207,17 @@ type Reload struct {
 	Error string `json:"error,omitempty"`
 }
 
-// serveReady reports the policies in force: 200, or 503 while the server drains. A
-// failed reload does not make it 503: the older policies are in force, and taking every
-// server away would be worse. Neither does an outage of the store: when-store-is-down
-// decides then.
+// serveReady reports the policies in force: 200, or 503 while the server drains. After a failed
+// reload it still answers 200, because the older policies are in force, and taking all servers out
+// of service would be worse. In an outage of the store it answers 200 as well, because
+// when-store-is-down then decides.
 func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
 	now := a.Status()
 	writeReady(w, now.Ready, marshal(now))
 }
 
-// serveReadyBriefly reports only whether the server is ready: probes of a platform have
-// no token.
+// serveReadyBriefly reports only whether the server is ready, because probes of a platform have no
+// token.
 func (a *API) serveReadyBriefly(w http.ResponseWriter) {
 	ready := a.Status().Ready
 	writeReady(w, ready, fmt.Appendf(nil, "{\"ready\":%t}\n", ready))
@@ -227,7 +233,7 @@ func writeReady(w http.ResponseWriter, ready bool, body []byte) {
 
 func (a *API) serveMetrics(w http.ResponseWriter, r *http.Request) { a.Metrics.ServeHTTP(w, r) }
 
-// Bounds of n of GET /v1/top.
+// These are the bounds of n in GET /v1/top.
 const (
 	defaultTop = 10
 	maxTop     = 1000
@@ -237,11 +243,13 @@ const (
 type TopList struct {
 	At       string        `json:"at" jsonschema:"the instant of the answer, RFC 3339"`
 	Keys     string        `json:"keys" jsonschema:"shown, hashed or off, by --top-keys"`
-	Since    string        `json:"since,omitempty" jsonschema:"the beginning of the count of denials, at most 20 minutes ago"`
+	Since    string        `json:"since,omitempty" jsonschema:"the beginning of the counts of keys, at most 20 minutes ago"`
 	Top      []keyShown    `json:"top" jsonschema:"the keys with the most certain denials first"`
+	Used     []keyUsed     `json:"used" jsonschema:"the keys with the most calls that were allowed, in the same time"`
+	Sample   int64         `json:"used_sample,omitempty" jsonschema:"the uses of a busy policy are estimates by one call in so many at least"`
 	Policies []policyCalls `json:"policies" jsonschema:"the policies with calls, in the order of the file"`
 
-	n     int       // the most keys
+	n     int       // most keys of a list
 	now   time.Time // At
 	since time.Time // Since
 }
@@ -253,6 +261,18 @@ type keyShown struct {
 	Clipped bool              `json:"clipped,omitempty" jsonschema:"a value is longer than shown"`
 	Denials int64             `json:"denials" jsonschema:"never too low"`
 	Error   int64             `json:"error" jsonschema:"the most by which denials is too high"`
+
+	Override bool `json:"override,omitempty" jsonschema:"an override of the store or of the file applies to the key now; not known of hashed and clipped keys"`
+}
+
+type keyUsed struct {
+	Policy  string            `json:"policy"`
+	Key     map[string]string `json:"key"`
+	Clipped bool              `json:"clipped,omitempty" jsonschema:"a value is longer than shown"`
+	Uses    int64             `json:"uses" jsonschema:"never too low, unless it is an estimate"`
+	Error   int64             `json:"error" jsonschema:"the most by which uses is too high"`
+
+	Override bool `json:"override,omitempty" jsonschema:"as in top"`
 }
 
 // PolicyCalls counts calls since the start. In openapi.json it has no name.
@@ -286,6 +306,7 @@ func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 		At:       Stamp(now),
 		Keys:     a.TopKeys.String(),
 		Top:      []keyShown{},
+		Used:     []keyUsed{},
 		Policies: []policyCalls{},
 		n:        n,
 		now:      now,
@@ -297,6 +318,7 @@ func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 		}
 		if seen.Top != nil {
 			list.addKeys(seen.Top, keyShown{Policy: p.Name}, p.Dimensions())
+			list.addUsed(seen.Used, p.Name, p.Dimensions())
 		}
 	}
 	a.Envoy.EachRuleDenials(func(domain, rule string, names []string, top *topkeys.Sketch) {
@@ -305,7 +327,40 @@ func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 		}
 	})
 	list.cut()
+	a.markOverrides(&list)
 	writeJSON(w, http.StatusOK, marshal(list))
+}
+
+// markOverrides marks the keys to which an override applies.
+func (a *API) markOverrides(list *TopList) {
+	if a.TopKeys != topkeys.Shown {
+		return
+	}
+	byName := map[string]*enforce.Rule{} // without inline policies, which have no overrides
+	for _, rule := range a.Policies().Rules {
+		byName[rule.Name] = rule
+	}
+	for i := range list.Top {
+		k := &list.Top[i]
+		k.Override = k.Rule == "" && !k.Clipped && hasOverride(byName[k.Policy], k.Key)
+	}
+	for i := range list.Used {
+		k := &list.Used[i]
+		k.Override = !k.Clipped && hasOverride(byName[k.Policy], k.Key)
+	}
+}
+
+// hasOverride reports whether an override of the file or of the store applies to a key of a rule. A
+// nil rule has none.
+func hasOverride(rule *enforce.Rule, key map[string]string) bool {
+	if rule == nil {
+		return false
+	}
+	var values []string
+	for _, name := range rule.Dimensions() {
+		values = append(values, key[name])
+	}
+	return rule.HasOverride(engine.K(values...))
 }
 
 // parseTop parses the query of GET /v1/top and returns n.
@@ -330,16 +385,17 @@ func parseTop(q *query, raw string) (n int, err error) {
 
 // countCalls returns the counts of a policy.
 func countCalls(policy string, seen *calls.Rule) policyCalls {
+	n := seen.Totals()
 	return policyCalls{
 		Policy:    policy,
-		Allowed:   seen.Calls(observe.Allowed) + seen.Calls(observe.Partial),
-		Denied:    seen.Calls(observe.Denied),
-		WouldDeny: seen.Calls(observe.WouldDeny),
-		Errors:    seen.Calls(observe.Error),
+		Allowed:   n.Allowed,
+		Denied:    n.Denied,
+		WouldDeny: n.WouldDeny,
+		Errors:    n.Errors,
 	}
 }
 
-// cut sorts the keys and keeps the first n, those with the most certain denials.
+// cut sorts the keys and keeps the first n of each list, those with the most certain counts.
 func (list *TopList) cut() {
 	slices.SortStableFunc(list.Top, func(x, y keyShown) int {
 		return cmp.Or(
@@ -350,17 +406,25 @@ func (list *TopList) cut() {
 		)
 	})
 	list.Top = list.Top[:min(list.n, len(list.Top))]
+	slices.SortStableFunc(list.Used, func(x, y keyUsed) int {
+		return cmp.Or(
+			cmp.Compare(y.Uses-y.Error, x.Uses-x.Error),
+			cmp.Compare(y.Uses, x.Uses),
+			cmp.Compare(x.Policy, y.Policy),
+		)
+	})
+	list.Used = list.Used[:min(list.n, len(list.Used))]
 	if !list.since.IsZero() {
 		list.Since = Stamp(list.since)
 	}
 }
 
-// rulesOf returns all policies, the inline ones last, or if one is set the policy of a name. A
-// domain of an Envoy configuration has none.
+// rulesOf returns all policies, the inline ones last. If one is set, it returns only the policy
+// with that name, or none for a domain of an Envoy configuration.
 func (a *API) rulesOf(name string, one bool) ([]*enforce.Rule, error) {
 	switch {
 	case !one:
-		return slices.Concat(a.Policies().Rules, a.Inline.Rules()), nil
+		return a.Rules(), nil
 	case a.HasDomain(name):
 		return nil, nil
 	}
@@ -376,23 +440,53 @@ func (a *API) rulesOf(name string, one bool) ([]*enforce.Rule, error) {
 	return []*enforce.Rule{p}, nil
 }
 
-// addKeys adds the keys of a sketch, with the names of their values. like holds the
-// other members.
+// addKeys adds the denied keys of a sketch. names are the names of their values. like has the other
+// members of each.
 func (list *TopList) addKeys(sketch *topkeys.Sketch, like keyShown, names []string) {
 	report := sketch.Top(list.n, list.now)
-	if !report.Since.IsZero() && (list.since.IsZero() || report.Since.Before(list.since)) {
-		list.since = report.Since
-	}
+	list.began(report.Since)
 	for i := range report.Top {
 		top := &report.Top[i]
 		shown := like
 		shown.Clipped = top.Clipped
-		shown.Denials = top.Denials
+		shown.Denials = top.Count
 		shown.Error = top.Error
-		shown.Key = map[string]string{}
-		for i, name := range names {
-			shown.Key[name] = top.Values[i]
-		}
+		shown.Key = keyOf(names, top.Values)
 		list.Top = append(list.Top, shown)
 	}
+}
+
+// addUsed adds the used keys of a policy.
+func (list *TopList) addUsed(sketch *topkeys.Sketch, policy string, names []string) {
+	report := sketch.Top(list.n, list.now)
+	list.began(report.Since)
+	if report.Weight > 1 {
+		list.Sample = max(list.Sample, report.Weight)
+	}
+	for i := range report.Top {
+		top := &report.Top[i]
+		list.Used = append(list.Used, keyUsed{
+			Policy:  policy,
+			Key:     keyOf(names, top.Values),
+			Clipped: top.Clipped,
+			Uses:    top.Count,
+			Error:   top.Error,
+		})
+	}
+}
+
+// began sets Since to the beginning of a count if that is earlier. A zero time is ignored.
+func (list *TopList) began(since time.Time) {
+	if !since.IsZero() && (list.since.IsZero() || since.Before(list.since)) {
+		list.since = since
+	}
+}
+
+// keyOf joins the names and the values of a key.
+func keyOf(names, values []string) map[string]string {
+	key := map[string]string{}
+	for i, name := range names {
+		key[name] = values[i]
+	}
+	return key
 }
