@@ -1,2 +1,3 @@
+import { rateLimit } from './express.js'
 export * from './express.js'
-export { default } from './express.js'
+export default rateLimit

@@ -1,6 +1,8 @@
 import type { Decision, Key, Weir, WeirOptions } from './index.js'
 
 type Awaitable<T> = T | Promise<T>
+/** A value, or a function of the request that returns one. */
+type OfRequest<T, Req, Res> = T | ((request: Req, response: Res) => Awaitable<T>)
 
 /** The parts of a request and a response of Express that are used. */
 interface Request {
@@ -31,7 +33,9 @@ export interface RateLimitOptions<Req = any, Res = any> extends WeirOptions {
    * Requests in windowMs, or the text of a limit, such as `'100 per 15m per ip'`, or several
    * texts, or a function that returns one of these. Default 5.
    */
-  limit?: Limit | ((request: Req, response: Res) => Awaitable<Limit>)
+  limit?: OfRequest<Limit, Req, Res>
+  /** The older name of `limit`. */
+  max?: OfRequest<Limit, Req, Res>
   /** Milliseconds, for a limit that is a number; default 60,000. */
   windowMs?: number
   /** Instead of `limit`: the name of a policy of the server's file. */
@@ -40,7 +44,9 @@ export interface RateLimitOptions<Req = any, Res = any> extends WeirOptions {
   name?: string
   /** Text, the value of the only dimension, or an object with all; default: the client's address. */
   keyGenerator?: (request: Req, response: Res) => Awaitable<string | Key>
-  ipv6Subnet?: number | false
+  ipv6Subnet?: OfRequest<number | false, Req, Res>
+  /** The name of the limit in the fields of draft 8; default: `name`, or such as `5-in-1min`. */
+  identifier?: OfRequest<string, Req, Res>
   skip?: (request: Req, response: Res) => Awaitable<boolean>
   handler?: (
     request: Req,
@@ -50,7 +56,11 @@ export interface RateLimitOptions<Req = any, Res = any> extends WeirOptions {
   ) => unknown
   message?: unknown
   statusCode?: number
+  /** Seconds for Retry-After in place of the exact ones. */
+  retryAfter?: OfRequest<number, Req, Res>
   legacyHeaders?: boolean
+  /** The older name of `legacyHeaders`. */
+  headers?: boolean
   standardHeaders?: boolean | 'draft-6' | 'draft-7' | 'draft-8'
   requestPropertyName?: string
   requestWasSuccessful?: (request: Req, response: Res) => Awaitable<boolean>
@@ -58,11 +68,14 @@ export interface RateLimitOptions<Req = any, Res = any> extends WeirOptions {
   skipSuccessfulRequests?: boolean
   passOnStoreError?: boolean
   validate?: boolean | Record<string, boolean>
+  /** Gets the warnings; default `console`. */
+  logger?: { error(text: string): void }
 }
 
 export interface RateLimitMiddleware {
   (request: any, response: any, next: Next): void
   resetKey(key: string | Key): Promise<void>
+  getKey(key: string | Key): Promise<{ totalHits: number; resetTime: Date } | undefined>
 }
 
 /** Middleware for Express with the options of express-rate-limit. */

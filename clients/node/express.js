@@ -5,7 +5,8 @@ const { ipKeyGenerator } = require('./lib/clientip')
 const { WeirError, inputError } = require('./lib/errors')
 const { WeirStore } = require('./lib/expressstore')
 const { setHeaders } = require('./lib/headers')
-const { dimensionsOf, nameOf, numbersOf, textOf } = require('./lib/limittext')
+const { MAX_MILLIS, MAX_UNITS, checkNumber, shown } = require('./lib/input')
+const { dimensionsOf, identifierOf, nameOf, numbersOf, textOf } = require('./lib/limittext')
 const { clientOf } = require('./lib/storeclient')
 
 const defaults = {
@@ -21,7 +22,22 @@ const defaults = {
   skip: () => false,
   ipv6Subnet: 56,
   validate: true,
+  logger: console,
 }
+
+const names = [
+  'limit',
+  'policy',
+  'name',
+  'identifier',
+  'keyGenerator',
+  'handler',
+  'retryAfter',
+  'max',
+  'headers',
+  'passOnStoreError',
+  ...Object.keys(defaults),
+]
 
 // rateLimit returns middleware for Express. Its options have the names, the meaning and the
 // defaults of express-rate-limit, but for these:
@@ -37,38 +53,38 @@ const defaults = {
 //
 // Without a decision of weir whenDown of the client decides: 503, or the request passes.
 function rateLimit(options) {
-  const own = [
-    'limit',
-    'policy',
-    'name',
-    'keyGenerator',
-    'handler',
-    'passOnStoreError',
-    ...Object.keys(defaults),
-  ]
-  const { weir, ...given } = clientOf(options, own)
-  const o = { ...defaults, ...given }
-  if (o.limit !== undefined && o.policy !== undefined) {
-    throw inputError(
-      'rateLimit takes limit or policy, not both; the numbers of a policy stand in the file of weir serve',
-    )
-  }
-  if (o.policy === undefined) o.limit ??= 5
+  const { weir, isOwn: _, ...given } = clientOf(options, names)
+  const o = withDefaults(given)
   const rules = new Map() // by the text of their limits
   const fixed = typeof o.limit === 'function' ? undefined : ruleOf(o.limit)
-  const warn = warnings(o.validate)
-  const generate =
-    o.keyGenerator ??
-    ((request) => {
-      checkAddress(request, warn)
-      return ipKeyGenerator(request.ip ?? '', o.ipv6Subnet)
-    })
+  const warn = warnings(o)
+  const countsBack = o.skipFailedRequests || o.skipSuccessfulRequests
+  const generate = o.keyGenerator ?? addressOf
+  if (o.policy === undefined && takesAddress(o.keyGenerator)) {
+    warn(
+      'keyGeneratorIpFallback',
+      'keyGenerator takes the address of the request as it is, and an IPv6 client has many; ' +
+        'return ipKeyGenerator(request.ip)',
+    )
+  }
+
+  // addressOf is the default keyGenerator.
+  async function addressOf(request, response) {
+    checkAddress(request, warn)
+    const { ipv6Subnet: subnet } = o
+    return ipKeyGenerator(
+      request.ip ?? '',
+      typeof subnet === 'function' ? checkedSubnet(await subnet(request, response)) : subnet,
+    )
+  }
 
   // ruleOf returns the limiter of a limit, its dimensions, and its numbers for header fields.
   function ruleOf(limit) {
     if (o.policy !== undefined)
       return { limiter: weir.policy(o.policy), dimensions: ['ip'], numbers: {} }
     const isNumber = typeof limit === 'number'
+    const problem = isNumber && checkNumber('limit', limit, 0, MAX_UNITS)
+    if (problem) throw problem
     const texts = isNumber ? [textOf(limit, o.windowMs, 'key')] : [].concat(limit)
     const id = JSON.stringify(texts)
     const known = rules.get(id)
@@ -96,6 +112,7 @@ function rateLimit(options) {
   }
 
   async function limit(request, response, next) {
+    const ended = countsBack ? endOf(response) : undefined // it may end while weir decides
     if (await o.skip(request, response)) return next()
     const rule = fixed ?? ruleOf(await o.limit(request, response))
     const { limiter, numbers } = rule
@@ -112,9 +129,10 @@ function rateLimit(options) {
     }
     if (d.error) return next() // whenDown allows it
     const text = Object.values(key).join(' ')
+    const isDraft8 = o.standardHeaders === 'draft-8'
     const info = {
       ...numbers,
-      name: limiter.name || 'limit',
+      name: isDraft8 ? await nameFor(request, response, rule) : undefined,
       used: numbers.limit === undefined ? undefined : numbers.limit - d.remaining,
       remaining: Math.max(d.remaining, 0),
       resetMs: d.allowed ? d.resetAfterMs : d.retryAfterMs,
@@ -126,14 +144,21 @@ function rateLimit(options) {
     request[o.requestPropertyName] = info
     setHeaders(response, info, o)
     if (d.allowed) {
-      if (o.skipFailedRequests || o.skipSuccessfulRequests)
-        countBack(request, response, () => limiter.refund(key, d))
+      ended?.then((end) => countBack(end, request, response, () => limiter.refund(key, d)))
       return next()
     }
-    if (Number.isFinite(d.retryAfterMs) && !response.headersSent) {
-      response.setHeader('Retry-After', String(Math.ceil(d.retryAfterMs / 1000)))
+    const after = Number.isFinite(d.retryAfterMs) ? Math.ceil(d.retryAfterMs / 1000) : undefined
+    const seconds = (await valueOf(o.retryAfter, request, response)) ?? after
+    if (seconds !== undefined && !response.headersSent) {
+      response.setHeader('Retry-After', String(seconds))
     }
     await (o.handler ?? deny)(request, response, next, o)
+  }
+
+  // nameFor returns the name of a limit in the fields of draft 8.
+  async function nameFor(request, response, { numbers }) {
+    const given = (await valueOf(o.identifier, request, response)) ?? o.name ?? o.policy
+    return given ?? (numbers.limit === undefined ? 'limit' : identifierOf(numbers))
   }
 
   async function deny(request, response) {
@@ -141,20 +166,19 @@ function rateLimit(options) {
     if (!response.writableEnded) response.status(o.statusCode).send(message)
   }
 
-  // countBack refunds the request at its end, if its outcome is left out.
-  function countBack(request, response, refund) {
-    let ended = false
-    const end = async (finished) => {
-      if (ended) return
-      ended = true
-      const successful = finished && (await o.requestWasSuccessful(request, response))
-      const leftOut = successful ? o.skipSuccessfulRequests : o.skipFailedRequests
-      if (leftOut) await refund()
+  // countBack refunds a request that has ended, if its outcome is left out.
+  async function countBack(end, request, response, refund) {
+    try {
+      if (await isLeftOut(end, request, response)) await refund()
+    } catch (err) {
+      o.logger.error(`weirlimit: a request was not counted back: ${err.message}`)
     }
-    const report = (err) =>
-      console.error(`weirlimit: a request was not counted back: ${err.message}`)
-    response.once('finish', () => end(true).catch(report))
-    response.once('close', () => end(false).catch(report))
+  }
+
+  async function isLeftOut(end, request, response) {
+    if (end !== 'sent') return end === 'abandoned' && o.skipFailedRequests
+    const successful = await o.requestWasSuccessful(request, response)
+    return successful ? o.skipSuccessfulRequests : o.skipFailedRequests
   }
 
   function middleware(request, response, next) {
@@ -167,7 +191,67 @@ function rateLimit(options) {
       )
     await fixed.limiter.reset(keyOf(value, fixed))
   }
+  middleware.getKey = async (value) => {
+    if (fixed?.numbers.limit === undefined)
+      throw inputError(
+        'getKey needs one limit in the code; peek at the key of its limiter: weir.policy(…).peek(key)',
+      )
+    const d = await fixed.limiter.peek(keyOf(value, fixed))
+    if (d.error) throw d.error
+    const totalHits = fixed.numbers.limit - d.remaining
+    if (totalHits <= 0) return undefined
+    return { totalHits, resetTime: new Date(Date.now() + d.resetAfterMs) }
+  }
   return middleware
+}
+
+// withDefaults returns the options with their defaults. It throws for those that are none.
+function withDefaults(given) {
+  const o = { ...defaults, ...given }
+  o.limit ??= o.max
+  o.legacyHeaders = given.legacyHeaders ?? given.headers ?? defaults.legacyHeaders
+  if (o.standardHeaders === true) o.standardHeaders = 'draft-6'
+  if (o.limit !== undefined && o.policy !== undefined) {
+    throw inputError(
+      'rateLimit takes limit or policy, not both; the numbers of a policy stand in the file of weir serve',
+    )
+  }
+  if (o.policy === undefined) o.limit ??= 5
+  const problem = checkNumber('windowMs', o.windowMs, 1, MAX_MILLIS)
+  if (problem) throw problem
+  if (![false, 'draft-6', 'draft-7', 'draft-8'].includes(o.standardHeaders)) {
+    throw inputError(
+      `standardHeaders must be true, false, "draft-6", "draft-7" or "draft-8", not ${shown(o.standardHeaders)}`,
+    )
+  }
+  if (typeof o.ipv6Subnet !== 'function') checkedSubnet(o.ipv6Subnet)
+  return o
+}
+
+// checkedSubnet returns a length of IPv6 networks. It throws for another one: with 0 all clients
+// would share one history.
+function checkedSubnet(subnet) {
+  if (subnet === false || (Number.isInteger(subnet) && subnet >= 32 && subnet <= 64)) return subnet
+  throw inputError(`ipv6Subnet must be a whole number, 32 to 64, or false, not ${shown(subnet)}`)
+}
+
+// valueOf returns an option that may be a function of the request.
+const valueOf = (option, request, response) =>
+  typeof option === 'function' ? option(request, response) : option
+
+// endOf resolves to the end of a response: sent; cut off, although the application has ended it; or
+// abandoned before that.
+function endOf(response) {
+  return new Promise((resolve) => {
+    response.once('finish', () => resolve('sent'))
+    response.once('close', () => resolve(response.writableEnded ? 'cut' : 'abandoned'))
+  })
+}
+
+// takesAddress reports whether a keyGenerator most likely counts by request.ip.
+function takesAddress(keyGenerator) {
+  const text = String(keyGenerator)
+  return /\breq(uest)?\.ip\b/.test(text) && !text.includes('ipKeyGenerator')
 }
 
 // checkAddress names each likely mistake of the client address once.
@@ -176,7 +260,7 @@ function checkAddress(request, warn) {
   if (ip === undefined || !isIP(ip)) {
     warn('ip', `request.ip is ${JSON.stringify(ip)}, which is no address; pass a keyGenerator`)
   }
-  const trust = request.app.get('trust proxy')
+  const trust = request.app?.get?.('trust proxy') // other frameworks have no such setting
   if (trust === true) {
     warn(
       'trustProxy',
@@ -199,15 +283,21 @@ function checkAddress(request, warn) {
 }
 
 // warnings returns a function that prints each warning once, unless validate turns it off.
-function warnings(validate) {
+function warnings({ validate, logger }) {
   const printed = new Set()
   return (name, text) => {
     const on =
       typeof validate === 'object' ? (validate[name] ?? validate.default ?? true) : validate
     if (!on || printed.has(name)) return
     printed.add(name)
-    console.error(`weirlimit: ${text} (validate: { ${name}: false } hides this)`)
+    logger.error(`weirlimit: ${text} (validate: { ${name}: false } hides this)`)
   }
 }
 
-module.exports = { rateLimit, WeirStore, ipKeyGenerator, default: rateLimit }
+// As with express-rate-limit the module itself is the function, too.
+module.exports = Object.assign(rateLimit, {
+  rateLimit,
+  WeirStore,
+  ipKeyGenerator,
+  default: rateLimit,
+})

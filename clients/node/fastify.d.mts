@@ -1,2 +1,3 @@
+import { weirStore } from './fastify.js'
 export * from './fastify.js'
-export { default } from './fastify.js'
+export default weirStore

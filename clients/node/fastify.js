@@ -81,4 +81,4 @@ function checkParams(params) {
     )
 }
 
-module.exports = { weirStore, default: weirStore }
+module.exports = Object.assign(weirStore, { weirStore, default: weirStore })

@@ -94,13 +94,16 @@ export interface TakeOptions {
 }
 
 export interface WaitOptions extends TakeOptions {
-  /** The longest wait in milliseconds, within `max-wait` of the policy: by default its longest window. */
-  maxWaitMs: number
+  /**
+   * The longest wait in milliseconds; most: `max-wait` of the policy, by default its longest window.
+   * Default of `wait`: Infinity, which stands for the most. `reserve` does not wait without it.
+   */
+  maxWaitMs?: number
   /** Ends the wait, and gives the units back. */
   signal?: AbortSignal
 }
 
-export interface ReserveOptions extends TakeOptions {
+export interface ReserveOptions extends WaitOptions {
   /** Milliseconds until the reservation expires; default and most: the longest window. */
   ttlMs?: number
 }
@@ -114,8 +117,8 @@ export class Limiter {
   /** The decision that take would get now, without a change. */
   peek(key?: Key, options?: { n?: number }): Promise<Decision>
   /** Takes n units at the first instant at which they fit, and resolves then. */
-  wait(key: Key, options: WaitOptions): Promise<Decision>
-  /** Takes back n units, by default 1, of a grant, and returns how many. */
+  wait(key?: Key, options?: WaitOptions): Promise<Decision>
+  /** Takes back n units, by default 1, of a grant, and returns how many; 0 if whenDown granted. */
   refund(key: Key, grant: Decision | number, options?: TakeOptions): Promise<number>
   /** Adds n units that were used already, without a decision. */
   record(key?: Key, options?: TakeOptions): Promise<Decision>

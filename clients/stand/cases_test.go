@@ -192,8 +192,13 @@ func (r *caseRun) step(place string, s *step) {
 			}
 		}
 	case s.Parallel > 0:
+		begun := time.Now()
 		if got := r.parallel(s); got != *s.WantCount {
 			r.t.Fatalf("%s: %d of %d calls were allowed, want %d", place, got, s.Parallel, *s.WantCount)
+		}
+		took := time.Since(begun).Milliseconds()
+		if want := s.Want["elapsed_ms"]; want != nil && !matches(took, want) {
+			r.t.Fatalf("%s: the calls took %d ms, want %v", place, took, want)
 		}
 	default:
 		if problem := r.call(s); problem != "" {
@@ -304,5 +309,16 @@ func TestCasesHaveNamesOfTheirOwn(t *testing.T) {
 	}
 	if len(seen) < 80 {
 		t.Errorf("%d cases, want at least 80", len(seen))
+	}
+}
+
+// TestAServerThatDoesNotStart: the answer has the words of weir.
+func TestAServerThatDoesNotStart(t *testing.T) {
+	s, err := newStand(program.Path(t))
+	must.Do(t, err)
+	t.Cleanup(s.close)
+	_, err = s.start(options{Policies: "version: 1\npolicies:\n  five: {limit: 5 per minut}"})
+	if err == nil || !strings.Contains(err.Error(), "minut") {
+		t.Errorf("started with a wrong policy: %v", err)
 	}
 }

@@ -83,6 +83,9 @@ func (c *client) call(s *step, saved map[string]any) (got map[string]any, err er
 			call.ID = fmt.Sprint("go-", lastID.Add(1))
 		}
 	}
+	if call.Call == "wait" && call.MaxWait == nil {
+		call.MaxWait = json.Number("-1") // as long as the policy allows
+	}
 	deadline := time.Now().Add(c.total)
 	for range c.retries + 1 {
 		until := time.Now().Add(c.timeout)
@@ -105,6 +108,9 @@ func (c *client) call(s *step, saved map[string]any) (got map[string]any, err er
 		if slices.Contains([]string{"take", "peek", "reserve", "wait"}, s.Call) {
 			return c.withoutWeir(s), nil
 		}
+	}
+	if after, _ := wholeNumber(got["start_after_ms"]); call.Call == "wait" && after > 0 {
+		time.Sleep(time.Duration(after) * time.Millisecond)
 	}
 	return got, err
 }
@@ -167,7 +173,7 @@ func (c *client) post(s *step, saved map[string]any, until time.Time) (map[strin
 	put("actual", s.Actual)
 	put("granted_at_us", s.AtMicros)
 	if s.Call == "refund" && saved != nil {
-		body["at"] = saved["at"]
+		body["at"] = cmp.Or(saved["start_at"], saved["at"])
 	}
 	if s.Of != "" && s.Call != "refund" {
 		body["reservation"] = saved["reservation"]
@@ -328,7 +334,7 @@ func arguments(s *step, saved map[string]any) ([]string, error) {
 		args = append(args, name+"="+value)
 	}
 	if s.Call == "refund" {
-		args = append(args, fmt.Sprint(cmp.Or(s.AtMicros, saved["at_us"])))
+		args = append(args, fmt.Sprint(cmp.Or(s.AtMicros, saved["start_at_us"], saved["at_us"])))
 	}
 	if s.Of != "" && s.Call != "refund" {
 		args = append(args, fmt.Sprint(saved["reservation"]))
@@ -421,7 +427,8 @@ var decisionNames = []string{
 	"allowed", "granted", "remaining", "retry_after_ms", "reset_after_ms", "limit", "at_us", "degraded", "cached",
 }
 
-// replyNames are those of the elements behind a decision, or of the whole answer.
+// replyNames are those of the elements behind a decision, or of the whole answer. No case refunds
+// at the start of a replay, which is 0.
 var replyNames = map[string][]string{
 	"take": {"replayed"}, "wait": {"replayed", "start_at_us", "start_after_ms"},
 	"reserve": {"reservation", "expires_us", "replayed"},

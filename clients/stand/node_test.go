@@ -13,6 +13,7 @@ import (
 // TestNode runs the tests of clients/node, each file as a test of its own, with one stand and one
 // installation of the packages that they use.
 func TestNode(t *testing.T) {
+	t.Parallel()
 	node := needs.Program(t, "node")
 	needs.Program(t, "redis-server") // for the store of another package
 	modules := needs.Modules(t, "../node/test/modules")

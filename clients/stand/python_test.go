@@ -17,6 +17,7 @@ import (
 // installation of the packages that they use.
 func TestPython(t *testing.T) {
 	needs.Time(t)
+	t.Parallel()
 	python, packages := needs.Python(t, "../python/tests/requirements.txt")
 	for _, dir := range []string{"../python", "../../docs/python.md", "../../examples/python-flask"} {
 		recordInputs(t, dir)

@@ -59,9 +59,10 @@ func startServer(weir, dir string, id int, o options) (s *server, err error) {
 	if err != nil {
 		return nil, err
 	}
+	started := s // a return with an error sets s to nil
 	defer func() {
 		if err != nil {
-			s.stop()
+			started.stop()
 		}
 	}()
 	if err := running.Await(func(out string) bool { return strings.Contains(out, "\n  look ") }); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"io/fs"
 	"net/http/httptest"
 	"os"
@@ -10,6 +11,14 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/program"
 )
+
+// TestMain runs four tests at once also on two cores, because most of them wait for a timeout, a
+// server or a program.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	flag.Set("test.parallel", "4")
+	os.Exit(m.Run())
+}
 
 // serveStand starts a stand for the suite of another language, and returns the address of its
 // control port.

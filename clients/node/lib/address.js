@@ -20,9 +20,10 @@ function readAddress(text) {
     if (!path) throw inputError('the url unix: has no path; write unix:/run/weir.sock')
     return { front: 'resp', path, tls: false, shown: text }
   }
-  let url
+  let url, token
   try {
     url = new URL(text)
+    token = url.password ? decodeURIComponent(url.password) : undefined
   } catch {
     throw wrongAddress(text)
   }
@@ -31,6 +32,12 @@ function readAddress(text) {
     'rediss:': ['resp', true],
     'http:': ['http', false],
     'https:': ['http', true],
+  }
+  if (url.username && !url.password) {
+    throw inputError(
+      `the url ${masked(text)} has a user and no password; the password is the token, as in ` +
+        `${url.protocol}//:TOKEN@${url.host}`,
+    )
   }
   const scheme = schemes[url.protocol]
   const tail = url.pathname.replace(/^\/$/, '') + url.search + url.hash
@@ -41,16 +48,20 @@ function readAddress(text) {
     tls,
     host: url.hostname.replace(/^\[|\]$/g, ''),
     port: Number(url.port) || (front === 'resp' ? 7073 : tls ? 443 : 80),
-    token: url.password ? decodeURIComponent(url.password) : undefined,
+    token,
     shown: `${url.protocol}//${url.host}`,
   }
 }
 
 function wrongAddress(text) {
+  const token = text.includes('@') ? '; in a token write / as %2F, and # as %23' : ''
   return inputError(
-    `the url ${JSON.stringify(text.replace(/:[^:@/]*@/, ':…@'))} is no address; write redis://host:port ` +
-      '(rediss:// with TLS), unix:/path, or http://host:port (https:// with TLS), without a path',
+    `the url ${masked(text)} is no address; write redis://host:port (rediss:// with TLS), ` +
+      `unix:/path, or http://host:port (https:// with TLS), without a path${token}`,
   )
 }
+
+// masked returns a url for an error, without what may be a token.
+const masked = (text) => JSON.stringify(text.replace(/^([a-z]*:(?:\/\/)?)?.*@/s, '$1…@'))
 
 module.exports = { readAddress }

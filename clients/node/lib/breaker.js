@@ -7,14 +7,14 @@ class Breaker {
   constructor(threshold) {
     this.threshold = threshold // failures in a row; 0 = never opens
     this.failures = 0
-    this.probeAt = 0 // the next probe, in milliseconds by Date.now
+    this.probeAt = 0 // the next probe, by performance.now, which nobody sets back
     this.cause = undefined // the last failure
   }
 
   // admits reports whether a call may be tried now.
   admits() {
     if (!this.isOpen()) return true
-    const now = Date.now()
+    const now = performance.now()
     if (now < this.probeAt) return false
     this.probeAt = nextProbe(now)
     return true
@@ -32,7 +32,7 @@ class Breaker {
   fail(cause) {
     this.failures++
     this.cause = cause
-    if (this.failures === this.threshold) this.probeAt = nextProbe(Date.now())
+    if (this.failures === this.threshold) this.probeAt = nextProbe(performance.now())
   }
 }
 

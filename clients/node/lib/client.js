@@ -5,9 +5,9 @@ const { EventEmitter } = require('node:events')
 const { setTimeout: sleep } = require('node:timers/promises')
 const { readAddress } = require('./address')
 const { Breaker } = require('./breaker')
-const { unavailable, inputError } = require('./errors')
+const { WeirError, unavailable, inputError } = require('./errors')
 const { HttpFront } = require('./httpfront')
-const { checkNumber, shown } = require('./input')
+const { checkNumber, checkText, readOptions, shown } = require('./input')
 const { Limiter } = require('./limiter')
 const { Reservation } = require('./reservation')
 const { RespFront } = require('./respfront')
@@ -21,6 +21,8 @@ const defaults = {
   breaker: 5,
 }
 
+const optionNames = [...Object.keys(defaults), 'url', 'token', 'tls']
+
 // A Weir is a connection to weir serve. index.d.ts describes the options. It emits `down` with the
 // error of the first call that weir did not decide, and `up` when it decides again. Without a
 // listener for `down` both are lines on standard error.
@@ -28,18 +30,16 @@ class Weir extends EventEmitter {
   constructor(options) {
     super()
     const given = typeof options === 'string' ? { url: options } : (options ?? {})
-    const known = { ...defaults, url: undefined, token: undefined, tls: undefined }
     for (const name in given) {
-      if (!(name in known))
-        throw inputError(
-          `no option ${JSON.stringify(name)}; there are ${Object.keys(known).join(', ')}`,
-        )
+      if (!optionNames.includes(name))
+        throw inputError(`no option ${JSON.stringify(name)}; there are ${optionNames.join(', ')}`)
     }
     const o = { ...defaults, url: process.env.WEIR_URL }
     for (const name in given) if (given[name] !== undefined) o[name] = given[name]
-    this.options = checkOptions(o)
     const address = readAddress(o.url)
-    const settings = { token: o.token ?? address.token, tls: o.tls, maxSockets: 64 }
+    o.token ??= address.token
+    this.options = checkOptions(o, address)
+    const settings = { token: o.token, tls: o.tls, maxSockets: 64 }
     this.front =
       address.front === 'resp' ? new RespFront(address, settings) : new HttpFront(address, settings)
     this.breaker = new Breaker(o.breaker)
@@ -53,12 +53,19 @@ class Weir extends EventEmitter {
   // limit returns a limiter with the limit in its text, such as '10 per minute per user, 3s apart',
   // or with several. The server must run with --inline-policies. Without a name weir makes one of
   // the text, so another text begins with empty histories (R12).
-  limit(text, { name = '' } = {}) {
-    const limits = Array.isArray(text) ? text : [text]
+  limit(text, options = {}) {
+    const { name = '' } = readOptions(options, 'name')
+    if (typeof name !== 'string')
+      throw inputError(
+        'the name of limits is text, such as login; leave it out for one made of them',
+      )
+    const limits = [].concat(text)
     for (const line of limits) {
       if (typeof line !== 'string' || line.trim() === '')
         throw inputError('a limit is text, such as "10 per minute per user"')
     }
+    const problem = checkText('the name', name) ?? checkText('a limit', limits.join())
+    if (problem) throw problem
     if (limits.length === 0)
       throw inputError('a policy has at least one limit, such as "10 per minute per user"')
     return new Limiter(this, name, limits)
@@ -68,6 +75,8 @@ class Weir extends EventEmitter {
   policy(name) {
     if (typeof name !== 'string' || name === '')
       throw inputError('the name of a policy is text, as in the policy file of weir serve')
+    const problem = checkText('the name', name)
+    if (problem) throw problem
     return new Limiter(this, name, undefined)
   }
 
@@ -75,6 +84,8 @@ class Weir extends EventEmitter {
   reservation(id) {
     if (typeof id !== 'string' || id === '')
       throw inputError('a reservation is named by its id, the text that reserve returned')
+    const problem = checkText('the id', id)
+    if (problem) throw problem
     return Reservation.named(this, id)
   }
 
@@ -110,7 +121,10 @@ class Weir extends EventEmitter {
           this.decided()
           return answer
         } catch (err) {
-          if (err.kind !== 'unavailable') throw err
+          if (err.kind !== 'unavailable') {
+            if (isAnswer(err)) this.decided()
+            throw err
+          }
           const pause = failed === 0 ? 0 : (25 + Math.random() * 50) * failed
           const last = ++failed > o.retries || this.closed || this.breaker.isOpen()
           if (last || performance.now() + pause >= deadline) {
@@ -121,6 +135,7 @@ class Weir extends EventEmitter {
             throw this.undecided(err)
           }
           if (pause > 0) await sleep(pause)
+          if (this.closed) throw err
         }
       }
     } finally {
@@ -136,12 +151,27 @@ class Weir extends EventEmitter {
         reject(unavailable(`no answer of weir within ${Math.round(ms)} ms`))
         this.front.abandon(entry)
       }, ms)
-      entry = this.front.send(call, (err, answer) => {
+      const done = (err, answer) => {
         clearTimeout(timer)
         if (err) reject(err)
         else resolve(answer)
-      })
+      }
+      try {
+        entry = this.front.send(call, done)
+      } catch (err) {
+        done(this.unsent(err))
+      }
     })
+  }
+
+  // unsent returns the error of a call that Node refuses to send, as with a broken certificate.
+  unsent(err) {
+    const unsent = inputError(
+      `no call can be sent to ${this.front.address.shown}: ${err.message}; are url, token and tls right?`,
+    )
+    unsent.cause = err
+    unsent.unsent = true
+    return unsent
   }
 
   // decided notes an answer of weir.
@@ -155,7 +185,7 @@ class Weir extends EventEmitter {
 
   // undecided notes a call without a decision, and returns its error.
   undecided(err) {
-    if (this.isDown) return err
+    if (this.isDown || this.closed) return err
     this.isDown = true
     if (this.listenerCount('down') === 0) {
       console.error(
@@ -167,8 +197,11 @@ class Weir extends EventEmitter {
   }
 }
 
+// isAnswer reports whether an error is the answer of weir, which then is not away.
+const isAnswer = (err) => err instanceof WeirError && err.kind !== 'protocol' && !err.unsent
+
 // checkOptions throws for options that are none.
-function checkOptions(o) {
+function checkOptions(o, address) {
   const problem =
     checkNumber('timeout', o.timeout, 1, 600_000) ??
     checkNumber('totalTimeout', o.totalTimeout, 1, 600_000) ??
@@ -179,10 +212,20 @@ function checkOptions(o) {
   if (o.whenDown !== 'deny' && o.whenDown !== 'allow') {
     throw inputError(`whenDown must be "deny" or "allow", not ${shown(o.whenDown)}`)
   }
-  if (o.token !== undefined && (typeof o.token !== 'string' || o.token === '')) {
-    throw inputError('token must be text: that of the file that weir serve --token-file names')
+  if (o.token !== undefined && !(typeof o.token === 'string' && /^[ -~]+$/.test(o.token))) {
+    throw inputError(
+      'token must be text of printable ASCII without a line end; is it read with its newline?',
+    )
+  }
+  if (o.tls !== undefined && (typeof o.tls !== 'object' || o.tls === null)) {
+    throw inputError(`tls has options of TLS, such as { ca }, not ${shown(o.tls)}`)
+  }
+  if (o.tls !== undefined && !address.tls) {
+    throw inputError(
+      `tls has no effect with ${address.shown}; write rediss:// or https:// in the url`,
+    )
   }
   return o
 }
 
-module.exports = { Weir }
+module.exports = { Weir, optionNames }

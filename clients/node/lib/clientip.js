@@ -4,13 +4,13 @@ const net = require('node:net')
 
 // ipKeyGenerator returns the value under which a client address counts: an IPv4 address as it is,
 // also if it is written as an IPv6 one, and an IPv6 address by its network, because a client has
-// all addresses of one. A subnet of false or 128 leaves IPv6 addresses as they are.
+// all addresses of one. A subnet of false, 0 or 128 leaves IPv6 addresses as they are.
 function ipKeyGenerator(ip, subnet = 56) {
   if (!net.isIPv6(ip)) return ip
   const groups = groupsOf(ip)
   const isMapped = groups.slice(0, 5).every((g) => g === 0) && groups[5] === 0xffff
   if (isMapped) return [groups[6] >> 8, groups[6] & 255, groups[7] >> 8, groups[7] & 255].join('.')
-  const bits = subnet === false ? 128 : subnet
+  const bits = subnet || 128
   const network = groups.map((g, i) => {
     const kept = Math.min(Math.max(bits - 16 * i, 0), 16)
     return g & (0xffff << (16 - kept)) & 0xffff

@@ -36,6 +36,9 @@ class Decision {
 // fromWire returns a wait: −1 on the wire is never.
 const fromWire = (ms) => (ms < 0 ? Infinity : ms)
 
+// toWire returns a longest wait for the wire, where −1 is as long as the policy allows.
+const toWire = (ms) => (ms === Infinity ? -1 : ms)
+
 // withoutWeir returns the decision in an outage. A denied caller may try again in a second.
 function withoutWeir(allow, n, error) {
   const d = new Decision()
@@ -47,4 +50,4 @@ function withoutWeir(allow, n, error) {
   return d
 }
 
-module.exports = { Decision, fromWire, withoutWeir }
+module.exports = { Decision, fromWire, toWire, withoutWeir }

@@ -39,7 +39,7 @@ function authError(hasToken) {
   return new WeirError('auth', `${problem}; ${next}`)
 }
 
-const ofTLS = /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|EPROTO)/
+const ofTLS = /^(CERT_|ERR_TLS_|ERR_SSL_|ERR_OSSL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|EPROTO)/
 
 // lostError returns the error of a connection to a server. Errors of TLS are no outage: a retry
 // would not help, and whenDown must not hide them.

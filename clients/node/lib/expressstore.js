@@ -2,6 +2,7 @@
 
 const { inputError } = require('./errors')
 const { nameOf, textOf } = require('./limittext')
+const { MAX_MILLIS, MAX_UNITS, checkNumber } = require('./input')
 const { clientOf, warnOfSharedName } = require('./storeclient')
 
 // A WeirStore is a store of express-rate-limit: windows roll, and all processes share them.
@@ -14,11 +15,13 @@ class WeirStore {
   constructor(options) {
     const {
       weir,
+      isOwn,
       name,
       policy,
       dimension = 'key',
     } = clientOf(options, ['name', 'policy', 'dimension'])
     this.weir = weir
+    this.isOwn = isOwn
     this.name = name
     this.policy = policy
     this.dimension = dimension
@@ -42,6 +45,9 @@ class WeirStore {
       )
       return
     }
+    this.problem =
+      checkNumber('limit', limit, 0, MAX_UNITS) ?? checkNumber('windowMs', windowMs, 1, MAX_MILLIS)
+    if (this.problem) return
     this.limit = limit
     this.windowMs = windowMs
     const text = textOf(limit, windowMs, this.dimension)
@@ -53,8 +59,7 @@ class WeirStore {
         : this.weir.policy(this.policy)
     warnOfSharedName(this, this.weir, this.name)
     if (options.skipFailedRequests || options.skipSuccessfulRequests)
-      this.grants = new Grants(windowMs, options.skipFailedRequests)
-    this.problem = undefined
+      this.grants = new Grants(windowMs)
   }
 
   keyOf(key) {
@@ -66,8 +71,10 @@ class WeirStore {
     if (this.problem) throw this.problem
     const d = await this.limiter.take(this.keyOf(key))
     if (d.error) throw d.error
-    this.grants?.add(key, d)
-    return this.infoOf(d, d.allowed ? Math.max(this.limit - d.remaining, 1) : this.limit + 1)
+    const hits = d.allowed ? Math.max(this.limit - d.remaining, 1) : this.limit + 1
+    const info = this.infoOf(d, hits)
+    this.grants?.add(key, d, info.resetTime.getTime())
+    return info
   }
 
   // decrement counts a request back that skipFailedRequests or skipSuccessfulRequests leaves out.
@@ -90,8 +97,9 @@ class WeirStore {
     await this.limiter.reset(this.keyOf(key))
   }
 
+  // shutdown closes the client, unless it is one of the program.
   shutdown() {
-    this.weir.close()
+    if (this.isOwn) this.weir.close()
   }
 
   infoOf(d, totalHits) {
@@ -106,28 +114,46 @@ class WeirStore {
 // Grants remembers when requests of each key were granted. express-rate-limit names only the key
 // when it counts one back. The oldest grant is given back: with a newer one, a window could hold
 // more requests that stay than the limit.
+//
+// A denied request cost nothing, but may be counted back as well, as requestWasSuccessful and the
+// handler decide. Then nothing must be given back, or each denial would open the limit for a
+// request. So the first requests that are counted back after a denial may be that denial.
+// express-rate-limit 8.6 and later count none back after its resetTime, so this lasts until slack
+// after that.
 class Grants {
-  constructor(windowMs, countsBackDenials) {
+  constructor(windowMs) {
     this.windowMs = windowMs
-    this.countsBackDenials = countsBackDenials
     this.byKey = new Map()
     this.sweepAt = Date.now() + windowMs
   }
 
-  add(key, d) {
+  // add notes a request, whose resetTime is in milliseconds since 1970.
+  add(key, d, resetTime) {
     this.sweep()
     let entry = this.byKey.get(key)
-    if (!entry) this.byKey.set(key, (entry = { at: [], denials: 0, last: 0 }))
+    if (!entry) this.byKey.set(key, (entry = { at: [], denials: 0, until: 0, last: 0 }))
     entry.last = Date.now()
-    if (d.allowed) entry.at.push(d.at)
-    else if (this.countsBackDenials) entry.denials++ // it cost nothing, and will be counted back
+    if (d.allowed) {
+      entry.at.push(d.at)
+    } else {
+      this.forget(entry)
+      entry.denials++
+      entry.until = Math.max(entry.until, resetTime)
+    }
     while (entry.at.length > 0 && entry.at[0] < d.at - this.windowMs * 1000) entry.at.shift()
+  }
+
+  // forget drops denials that are not counted back any more.
+  forget(entry) {
+    const slack = 1000 // milliseconds between its look at the clock and this one
+    if (Date.now() > entry.until + slack) entry.denials = 0
   }
 
   // take returns the instant of the grant that is given back, or undefined.
   take(key) {
     const entry = this.byKey.get(key)
     if (!entry) return undefined
+    this.forget(entry)
     if (entry.denials > 0) {
       entry.denials--
       return undefined

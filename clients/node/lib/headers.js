@@ -4,12 +4,13 @@ const { createHash } = require('node:crypto')
 
 const seconds = (ms) => Math.ceil(ms / 1000)
 
-// setHeaders sets the fields of express-rate-limit. info has remaining, resetMs, and of a single
-// limit in the code also limit and windowMs; the fields that need an unknown number are left out.
+// setHeaders sets the fields of express-rate-limit. info has remaining, resetMs, for draft 8 name,
+// and of a single limit in the code limit and windowMs; fields that need an unknown number are left
+// out.
 function setHeaders(response, info, { legacyHeaders, standardHeaders }) {
   if (response.headersSent) return
   if (legacyHeaders) setLegacyHeaders(response, info)
-  switch (standardHeaders === true ? 'draft-6' : standardHeaders) {
+  switch (standardHeaders) {
     case 'draft-6':
       return setDraft6Headers(response, info)
     case 'draft-7':

@@ -31,7 +31,8 @@ class HttpFront {
   // send makes a call and calls done with an error or the answer, once. It returns an entry for
   // abandon.
   send(call, done) {
-    const [method, path, body] = requestOf(call)
+    call.encoded ??= requestOf(call) // for all attempts: the program may change its key
+    const [method, path, body] = call.encoded
     const headers = {}
     if (body !== undefined) {
       headers['Content-Type'] = 'application/json'
@@ -88,26 +89,22 @@ class HttpFront {
 
   receive(call, response, text, end) {
     const { statusCode } = response
-    let body
-    try {
-      body = JSON.parse(text)
-    } catch {
-      // A proxy answers 502, 503 and 504 with a page of its own while weir is away.
-      if (statusCode >= 502)
-        return end(unavailable(`${this.address.shown} answers with status ${statusCode}`))
-      return end(this.none(`${statusCode} ${clip(text)}`))
-    }
-    if (statusCode === 200 || (statusCode === 429 && call.verb === 'extend')) {
-      const answer = answerOf(call, body)
-      return answer ? end(undefined, answer) : end(this.none(clip(text)))
-    }
-    end(this.errorOf(statusCode, body, text))
+    const body = parsed(text)
+    const isAnswer = statusCode === 200 || (statusCode === 429 && call.verb === 'extend')
+    if (!isAnswer) return end(this.errorOf(statusCode, body, text))
+    const answer = answerOf(call, body)
+    if (answer) end(undefined, answer)
+    else end(this.none(clip(text)))
   }
 
   // errorOf returns the error for a status.
   errorOf(status, body, text) {
     const detail = body?.detail
-    if (typeof detail !== 'string') return this.none(`${status} ${clip(text)}`)
+    if (typeof detail !== 'string') {
+      // A proxy answers 502, 503 and 504 with words of its own while weir is away.
+      if (status >= 502) return unavailable(`${this.address.shown} answers with status ${status}`)
+      return this.none(`${status} ${clip(text)}`)
+    }
     switch (status) {
       case 400:
         return new WeirError('input', detail)
@@ -137,11 +134,19 @@ class HttpFront {
   }
 
   none(text, cause) {
-    return protocolError(
-      `${text} of ${this.address.shown} is no answer of weir; ` +
-        'give the address of weir serve --listen, of the version of this package',
-      cause,
-    )
+    const next = text.includes('HTTPS server')
+      ? 'this listener uses TLS: write https:// for the scheme'
+      : 'give the address of weir serve --listen, of the version of this package'
+    return protocolError(`${text} of ${this.address.shown} is no answer of weir; ${next}`, cause)
+  }
+}
+
+// parsed returns the value of a text in JSON, or undefined.
+function parsed(text) {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
   }
 }
 
@@ -181,9 +186,7 @@ function answerOf(call, body) {
     case 'peek':
     case 'record':
     case 'reserve':
-      return typeof body?.allowed === 'boolean' && typeof body.remaining === 'number'
-        ? decisionOf(body)
-        : undefined
+      return isDecision(body) ? decisionOf(body) : undefined
     case 'extend':
       return extensionOf(body)
     case 'refund':
@@ -199,9 +202,19 @@ function answerOf(call, body) {
     default: {
       // settle, release
       const { reserved, actual, refunded, recorded } = body ?? {}
-      return typeof reserved === 'number' ? { reserved, actual, refunded, recorded } : undefined
+      const areNumbers = [reserved, actual, refunded, recorded].every(isNumber)
+      return areNumbers ? { reserved, actual, refunded, recorded } : undefined
     }
   }
+}
+
+const isNumber = (value) => typeof value === 'number'
+
+// isDecision reports whether a body has what every decision of weir has.
+function isDecision(body) {
+  const { allowed, limit, granted, remaining } = body ?? {}
+  const numbers = [granted, remaining, body?.retry_after_ms, body?.reset_after_ms]
+  return typeof allowed === 'boolean' && typeof limit === 'string' && numbers.every(isNumber)
 }
 
 function decisionOf(body) {
@@ -226,7 +239,7 @@ function decisionOf(body) {
 
 // extensionOf returns the decision on an extension. The answer to a granted one has no decision.
 function extensionOf(body) {
-  if (typeof body?.allowed === 'boolean') return decisionOf(body)
+  if (isDecision(body)) return decisionOf(body)
   if (typeof body?.reserved !== 'number') return undefined
   const d = new Decision()
   d.allowed = true

@@ -38,11 +38,18 @@ function dimensionsOf(texts) {
   return [...all]
 }
 
-// textOf returns the limit of express-rate-limit and its kind as text. Weir rejects a number that
-// is none.
+// identifierOf returns the name that express-rate-limit makes of a limit, such as 5-in-1min.
+function identifierOf({ limit, windowMs: ms }) {
+  if (ms < unitMs.m) return `${limit}-in-${ms / unitMs.s}sec`
+  if (ms < unitMs.h) return `${limit}-in-${ms / unitMs.m}min`
+  const [n, unit] = ms < unitMs.d ? [ms / unitMs.h, 'hr'] : [ms / unitMs.d, 'day']
+  return `${limit}-in-${n}${unit}${n > 1 ? 's' : ''}`
+}
+
+// textOf returns the limit of express-rate-limit and its kind as text.
 const textOf = (limit, windowMs, dimension) => `${limit} per ${windowMs}ms per ${dimension}`
 
 // nameOf returns the name under which such a limit counts.
 const nameOf = (limit, windowMs) => `express-${limit}-per-${windowMs}ms`
 
-module.exports = { nameOf, textOf, numbersOf, dimensionsOf }
+module.exports = { nameOf, textOf, numbersOf, dimensionsOf, identifierOf }

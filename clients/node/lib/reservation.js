@@ -38,7 +38,7 @@ class Reservation {
 
   // settle corrects the charge to the units that were used, and ends holds.
   async settle(actual) {
-    const problem = checkNumber('the number of units', actual ?? NaN, 0, MAX_UNITS)
+    const problem = checkNumber('actual', actual ?? NaN, 0, MAX_UNITS)
     if (problem) throw problem
     return this.end('settle', actual)
   }
@@ -68,9 +68,14 @@ class Reservation {
   }
 
   // [Symbol.asyncDispose] ends a reservation that is open: `await using job = await
-  // limiter.reserve(…)`.
+  // limiter.reserve(…)`. One that has expired needs no end.
   async [asyncDispose]() {
-    if (this.allowed && !this.ended) await this.done()
+    if (!this.allowed || this.ended) return
+    try {
+      await this.done()
+    } catch (err) {
+      if (err.kind !== 'expired') throw err
+    }
   }
 
   async end(verb, actual) {

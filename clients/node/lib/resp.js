@@ -14,7 +14,7 @@ const {
 
 // This file speaks RESP2 over one pipelined connection. docs/resp.md describes the commands.
 
-// encode appends a command to the text that is sent next.
+// encode returns the text of a command.
 function encode(args) {
   let text = `*${args.length}\r\n`
   for (const arg of args) text += `$${Buffer.byteLength(arg)}\r\n${arg}\r\n`
@@ -76,6 +76,7 @@ class Reader {
     let i = from
     const negative = this.buffer[i] === 45
     if (negative) i++
+    if (i === to) throw this.none()
     let n = 0
     for (; i < to; i++) {
       const digit = this.buffer[i] - 48
@@ -85,8 +86,10 @@ class Reader {
     return negative ? -n : n
   }
 
+  // bulk returns a text; null for the size −1, which weir never sends.
   bulk(size) {
-    if (size > 1 << 20) throw this.none()
+    if (size === -1) return null
+    if (size < 0 || size > 1 << 20) throw this.none()
     if (this.buffer.length < this.at + size + 2) return undefined
     const text = this.buffer.toString('utf8', this.at, this.at + size)
     this.at += size + 2
@@ -94,7 +97,8 @@ class Reader {
   }
 
   list(size, depth) {
-    if (size > 1024 || depth > 2) throw this.none()
+    if (size === -1) return null
+    if (size < 0 || size > 1024 || depth > 2) throw this.none()
     const all = new Array(size)
     for (let i = 0; i < size; i++) {
       const item = this.value(depth + 1)
@@ -133,14 +137,14 @@ class Connection {
     this.flush = this.flush.bind(this)
   }
 
-  // send sends a call, and calls done with an error or a reply, once. It returns the entry of the
-  // call for abandon.
-  send(args, done) {
-    const entry = { done, sent: Date.now() }
+  // send sends the text of a command, and calls done with an error or a reply, once. It returns the
+  // entry of the call for abandon.
+  send(command, done) {
+    const entry = { done, sent: performance.now() }
     if (!this.socket) this.connect()
     if (this.waiting.length === 0) this.socket.ref()
     this.waiting.push(entry)
-    this.unsent += encode(args)
+    this.unsent += command
     if (!this.flushing) {
       this.flushing = true
       setImmediate(this.flush) // all calls of this turn are one write
@@ -173,7 +177,7 @@ class Connection {
     const reader = new Reader()
     this.socket = socket
     this.ready = false
-    this.heard = Date.now()
+    this.heard = performance.now()
     this.greeting = this.token === undefined ? 0 : 1 // replies that belong to no call
     socket.setNoDelay(true)
     socket.setKeepAlive(true, 60_000)
@@ -196,7 +200,7 @@ class Connection {
   }
 
   receive(reader, chunk) {
-    this.heard = Date.now()
+    this.heard = performance.now()
     reader.add(chunk)
     const { socket } = this
     try {
@@ -244,10 +248,23 @@ class Connection {
   }
 
   none(text) {
-    const next = text.includes('HTTP/')
-      ? `this listener speaks HTTP: write http:// for the scheme`
-      : 'give the address of weir serve --resp-listen, of the version of this package'
+    let next = 'give the address of weir serve --resp-listen, of the version of this package'
+    if (text.includes('HTTP/')) next = 'this listener speaks HTTP: write http:// for the scheme'
+    if (text.startsWith(alertOfTLS)) next = 'this listener uses TLS: write rediss:// for the scheme'
     return protocolError(`${text} of ${this.address.shown} is no answer of weir; ${next}`)
+  }
+
+  // unknownCommand returns the error of a server that does not have a command of weir.
+  unknownCommand(text) {
+    const { shown } = this.address
+    if (text.includes('Its commands are'))
+      return protocolError(
+        `weir at ${shown} is of another version, because it does not have a command; ` +
+          'use weirlimit and weir of the same version',
+      )
+    return protocolError(
+      `${shown} is a Redis, no weir; give the address of weir serve --resp-listen`,
+    )
   }
 
   // errorOf returns the error for an error of the server.
@@ -255,7 +272,7 @@ class Connection {
     switch (reply.code) {
       case 'ERR':
         if (reply.text.startsWith('max number of clients')) return undecided(reply.text)
-        if (/^unknown command/i.test(reply.text)) return this.none(clip(reply.text))
+        if (/^unknown command/i.test(reply.text)) return this.unknownCommand(reply.text)
         return new WeirError('input', reply.text)
       case 'NOAUTH':
       case 'WRONGPASS':
@@ -272,6 +289,9 @@ class Connection {
     return this.none(clip(`${reply.code} ${reply.text}`))
   }
 }
+
+// alertOfTLS begins the answer of a server that expects TLS, as an error shows it.
+const alertOfTLS = '"\\u0015\\u0003'
 
 function drop() {}
 

@@ -1,18 +1,20 @@
 'use strict'
 
 const { Decision, fromWire } = require('./decision')
-const { Connection } = require('./resp')
+const { Connection, encode } = require('./resp')
 
 // A RespFront makes calls over the listener for Redis clients.
 class RespFront {
   constructor(address, options) {
+    this.address = address
     this.connection = new Connection(address, options)
   }
 
   // send makes a call and calls done with an error or the answer, once. It returns an entry for
   // abandon.
   send(call, done) {
-    return this.connection.send(commandOf(call), (err, reply) => {
+    call.encoded ??= encode(commandOf(call)) // for all attempts: the program may change its key
+    return this.connection.send(call.encoded, (err, reply) => {
       if (err) return done(err)
       const answer = answerOf(call, reply)
       if (answer) done(undefined, answer)
@@ -93,12 +95,21 @@ function answerOf(call, reply) {
   }
 }
 
+// sizeOf returns the number of elements of a decision, at least: nine, and those of its options.
+function sizeOf(call) {
+  let size = 9
+  if (call.verb === 'reserve' || call.verb === 'extend') size += 2
+  if (call.id !== undefined) size++
+  if (call.maxWaitMs !== undefined) size += 2
+  return size
+}
+
 // decisionOf returns the decision in a reply of nine elements and more. Later versions of weir may
 // append elements.
 function decisionOf(call, reply) {
   const isDecision =
     Array.isArray(reply) &&
-    reply.length >= 9 &&
+    reply.length >= sizeOf(call) &&
     typeof reply[5] === 'string' &&
     areNumbers(reply, 5)
   if (!isDecision || typeof reply[6] !== 'number') return undefined
@@ -124,7 +135,7 @@ function decisionOf(call, reply) {
   let end = reply.length
   if (call.maxWaitMs !== undefined) {
     d.startAfterMs = fromWire(reply[--end])
-    if (call.verb === 'check') d.startAt = reply[--end] // a reservation is cancelled by its name
+    d.startAt = reply[--end]
   }
   if (next < end) d.heldUntil = reply[next]
   return d

@@ -1,25 +1,31 @@
 'use strict'
 
-const { Weir } = require('./client')
+const { Weir, optionNames } = require('./client')
 const { inputError } = require('./errors')
 
 // clientOf splits options into a client and the others: the client is `weir`, or a new one with the
-// options of Weir among them.
+// options of Weir among them. isOwn reports whether it is new.
 function clientOf(options, others) {
   const { weir, ...rest } = typeof options === 'string' ? { url: options } : (options ?? {})
   const mine = {}
+  for (const name in rest) {
+    if (rest[name] === undefined) delete rest[name]
+  }
   for (const name of others) {
-    if (rest[name] !== undefined) mine[name] = rest[name]
+    if (name in rest) mine[name] = rest[name]
     delete rest[name]
   }
-  if (weir === undefined) return { weir: new Weir(rest), ...mine }
-  const [extra] = Object.keys(rest)
+  const isOwn = weir === undefined
+  const known = isOwn ? ['weir', ...optionNames] : []
+  const extra = Object.keys(rest).find((name) => !known.includes(name))
   if (extra !== undefined)
     throw inputError(
-      `no option ${JSON.stringify(extra)} beside weir; there are ${others.join(', ')}`,
+      `no option ${JSON.stringify(extra)}${isOwn ? '' : ' beside weir'}; ` +
+        `there are ${[...others, ...known].join(', ')}`,
     )
+  if (isOwn) return { weir: new Weir(rest), isOwn, ...mine }
   if (!(weir instanceof Weir)) throw inputError('weir must be a client: new Weir({ url })')
-  return { weir, ...mine }
+  return { weir, isOwn, ...mine }
 }
 
 const used = new Map() // the stores of each name, to find two that share their counts by mistake

@@ -137,10 +137,13 @@ async function run(c, front) {
           ))
         );
       } else if (s.parallel) {
+        const begun = performance.now()
         const all = await Promise.all(
           Array.from({ length: s.parallel }, () => call(weir, s, saved)),
         )
+        const elapsed = performance.now() - begun
         assert.equal(all.filter((d) => d.allowed).length, s.want_allowed)
+        if (s.want) assert(matches(elapsed, s.want.elapsed_ms), `the calls took ${elapsed} ms`)
       } else {
         await check(weir, s, saved)
       }

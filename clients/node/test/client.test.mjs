@@ -13,7 +13,7 @@ import { newWeir, printed } from './web.mjs'
 const require = createRequire(import.meta.url)
 const { Reader } = require('../lib/resp.js')
 const policies =
-  'version: 1\npolicies:\n  five: {limit: 5 per minute per user}\n  many: {limit: 1000000 per minute per user}\n  model: {limit: 1000 tokens per minute per tenant}'
+  'version: 1\npolicies:\n  five: {limit: 5 per minute per user}\n  many: {limit: 1000000 per minute per user}\n  model: {limit: 1000 tokens per minute per tenant}\n  brief: {limit: "1 at once per user, for at most 200ms"}'
 const ann = { user: 'ann' }
 
 test('options that are wrong are named', () => {
@@ -35,10 +35,24 @@ test('options that are wrong are named', () => {
     [{ url, retries: 1.5 }, /retries must be a whole number/],
     [{ url, whenDown: 'share' }, /whenDown must be "deny" or "allow", not "share"/],
     [{ url, token: '' }, /token must be text/],
+    [{ url, token: 'read-from-a-file\n' }, /is it read with its newline\?/],
+    [{ url, timeout: 5n }, /timeout must be a whole number, 1 to 600000, not 5n/],
+    [{ url: 'redis://:%zz@127.0.0.1' }, /is no address/],
+    [{ url: 'redis://:s3cr/et@127.0.0.1' }, /the url "redis:\/\/…@127.0.0.1" .* \/ as %2F/],
+    [{ url: 'http://:s3c:r#et@127.0.0.1' }, /the url "http:\/\/…@127.0.0.1" is no address/],
+    [{ url: 'redis://s3cret@127.0.0.1' }, /the password is the token, as in redis:\/\/:TOKEN@127/],
+    [{ url: 'redis://:%E5%BC%A0@127.0.0.1' }, /token must be text of printable ASCII/],
+    [{ url, tls: {} }, /tls has no effect with redis:\/\/127.0.0.1:1; write rediss:/],
+    [{ url: 'unix:/run/weir.sock', tls: {} }, /tls has no effect with unix:/],
+    [{ url: 'rediss://127.0.0.1', tls: 'ca.pem' }, /tls has options of TLS, such as \{ ca \}/],
   ]) {
     assert.throws(
       () => new Weir(options),
-      (err) => err instanceof WeirError && err.kind === 'input' && text.test(err.message),
+      (err) =>
+        err instanceof WeirError &&
+        err.kind === 'input' &&
+        text.test(err.message) &&
+        !/s3c/.test(err.message),
       String(text),
     )
   }
@@ -47,27 +61,51 @@ test('options that are wrong are named', () => {
     () => weir.limit(''),
     () => weir.limit([]),
     () => weir.limit(5),
+    () => weir.limit('1 per minute', 'login'),
+    () => weir.limit('1 per minute', { name: 5 }),
     () => weir.policy(''),
     () => weir.policy(),
     () => weir.reservation(),
   ]) {
     assert.throws(call, (err) => err.kind === 'input')
   }
+  for (const call of [
+    () => weir.limit('1 per minute per \ud800'),
+    () => weir.limit('1 per minute', { name: '\udfff' }),
+    () => weir.policy('\ud800'),
+    () => weir.reservation('\ud800'),
+  ]) {
+    assert.throws(call, /is no valid Unicode \(a surrogate stands alone\)/)
+  }
 })
 
 test('bad input is rejected before a connection', async () => {
   const five = new Weir('redis://127.0.0.1:1').policy('five')
-  for (const call of [
-    five.take('ann'),
-    five.take(null),
-    five.take(['ann']),
-    five.refund(ann),
-    five.refund(ann, 1.5),
-    five.block(ann),
-    five.block(ann, -1),
-    five.take(ann, { n: NaN }),
+  for (const [call, text] of [
+    [five.take('ann'), /a key is an object with a value for each dimension/],
+    [five.take(null), /a key is an object/],
+    [five.take(['ann']), /a key is an object/],
+    [five.take({ 'user=ann': 'x' }), /"user=ann" is no name of a dimension/],
+    [five.take({ '': 'x' }), /"" is no name of a dimension/],
+    [five.take({ user: '\ud800' }), /the value of "user" is no valid Unicode/],
+    [five.take(ann, 3), /options are an object, such as \{ n: … \}, not 3/],
+    [five.take(ann, { units: 3 }), /no option "units"; this call has n, id/],
+    [five.take(ann, { n: NaN }), /n must be a whole number, 0 to 2251799813685247, not NaN/],
+    [five.take(ann, { n: 2n }), /n must be a whole number, .*, not 2n/],
+    [five.take(ann, { n: { a: 1 } }), /n must be a whole number, .*, not \{ a: 1 \}/],
+    [five.reserve(ann, { n: 0 }), /n must be a whole number, 1 to 2251799813685247, not 0/],
+    [five.refund(ann), /the instant of the grant must be a whole number/],
+    [five.refund(ann, 1.5), /the instant of the grant must be a whole number/],
+    [five.block(ann), /the time of a block must be a whole number of milliseconds/],
+    [five.block(ann, -1), /the time of a block must be a whole number of milliseconds/],
+    [five.reset(ann, { limits: 'user' }), /limits is a list of names of limits, not "user"/],
+    [five.count(ann, 1000, { limit: 5 }), /limits is a list of names of limits/],
+    [five.take(ann, { id: '\ud800' }), /the id is no valid Unicode/],
+    [five.reset(ann, { limits: ['\ud800'] }), /a name is no valid Unicode/],
+    [five.wait(ann, { signal: 5 }), /signal is an AbortSignal, .*, not 5/],
+    [five.reserve(ann, { signal: {} }), /signal is an AbortSignal, .*, not \{\}/],
   ]) {
-    await assert.rejects(call, (err) => err.kind === 'input', String(call))
+    await assert.rejects(call, (err) => err.kind === 'input' && text.test(err.message), `${text}`)
   }
 })
 
@@ -139,6 +177,104 @@ test('after some failures calls are decided immediately, and a probe ends it', a
   assert.equal(weir.breaker.isOpen(), false)
 })
 
+test('an error of weir shows that it is back', async (t) => {
+  const { server, weir } = await newWeir(t, { policies, client: { retries: 0, breaker: 1 } })
+  const events = []
+  weir.on('down', () => events.push('down')).on('up', () => events.push('up'))
+  await server.fault({ kind: 'refuse' })
+  assert.equal((await weir.policy('five').take(ann)).degraded, true)
+  assert.equal(weir.breaker.isOpen(), true)
+  await server.fault({ kind: 'none' })
+  const answers = async () => {
+    try {
+      return !(await weir.policy('fvie').take(ann)).degraded
+    } catch (err) {
+      assert.equal(err.kind, 'input')
+      return true
+    }
+  }
+  while (!(await answers()));
+  assert.equal(weir.breaker.isOpen(), false)
+  assert.deepEqual(events, ['down', 'up'])
+})
+
+test('silence lasts no longer than the timeouts', async (t) => {
+  for (const front of ['resp', 'http']) {
+    const { server } = await newWeir(t, { policies })
+    await server.fault({ kind: 'silence' })
+    for (const [retries, most] of [
+      [0, 200],
+      [9, 500],
+    ]) {
+      const weir = new Weir({
+        url: server.url(front),
+        timeout: 200,
+        totalTimeout: 500,
+        retries,
+        breaker: 0,
+      })
+      weir.on('down', () => {})
+      const times = []
+      const isLate = () => !(Math.min(...times) <= most * 1.1)
+      while (times.length < 10 && isLate()) {
+        // a busy machine is late
+        const begun = performance.now()
+        assert.equal((await weir.policy('five').take(ann)).degraded, true)
+        times.push(performance.now() - begun)
+      }
+      weir.close()
+      const isEarly = Math.min(...times) < most * 0.9
+      assert(!isEarly && !isLate(), `${front}: ${times} of ${most} ms`)
+    }
+  }
+})
+
+test('an outage is no reason to refund', async (t) => {
+  const { server, weir } = await newWeir(t, {
+    policies,
+    client: { timeout: 200, totalTimeout: 400, whenDown: 'allow' },
+  })
+  weir.on('down', () => {})
+  const five = weir.policy('five')
+  await server.fault({ kind: 'refuse' })
+  const d = await five.take(ann)
+  assert.equal(d.allowed, true)
+  assert.equal(await five.refund(ann, d), 0)
+})
+
+test('the end of a client is no outage', async (t) => {
+  const lines = printed(t, 'error')
+  for (const front of ['resp', 'http']) {
+    const { server, weir } = await newWeir(t, { policies, front })
+    await weir.policy('five').take({ user: front })
+    await server.fault({ kind: 'silence' })
+    const waiting = weir.policy('five').take({ user: front })
+    await new Promise(setImmediate)
+    weir.close()
+    assert.equal((await waiting).degraded, true)
+  }
+  assert.deepEqual(lines, [])
+})
+
+test('a key and limits that change after the call are sent as they were', async (t) => {
+  for (const front of ['resp', 'http']) {
+    const { server, weir } = await newWeir(t, { policies, front })
+    const five = weir.policy('five')
+    await five.take({ user: 'carl' })
+    const key = { user: 'ann' }
+    await server.fault({ kind: 'cut_request' })
+    const lost = five.take(key)
+    key.user = 'bob'
+    assert.equal((await lost).remaining, 4)
+    assert.equal((await five.peek({ user: 'ann' })).remaining, 4, front)
+    assert.equal((await five.peek({ user: 'bob' })).remaining, 5, front)
+    const limits = ['5 per minute per user']
+    const limiter = weir.limit(limits)
+    limits[0] = '7 per minute per user'
+    assert.equal((await limiter.take(ann)).remaining, 4)
+  }
+})
+
 test('a lost connection with many calls opens no breaker', async (t) => {
   for (const front of ['resp', 'http']) {
     const { server, weir } = await newWeir(t, { policies, front, client: { breaker: 5 } })
@@ -207,6 +343,10 @@ test('a reservation is settled at the end of its block', async (t) => {
   await settled[dispose]()
   const denied = await model.reserve(tenant, { n: 600 })
   assert.equal(denied.allowed, false)
+  const brief = await weir.policy('brief').reserve(ann)
+  while (!(await weir.policy('brief').peek(ann)).allowed);
+  await assert.rejects(brief.done(), (err) => err.kind === 'expired')
+  await brief[dispose]() // a hold that has ended needs no end
   await denied[dispose]()
   await assert.rejects(denied.settle(1), /the reservation was denied/)
   await assert.rejects(denied.add(1), /the reservation was denied/)
@@ -241,28 +381,42 @@ test('a server that is no weir is named, also where outages allow', async (t) =>
   const { server: weir } = await newWeir(t, { policies })
   const says = (text) =>
     createServer((socket) => socket.on('error', () => {}).on('data', () => socket.write(text)))
-  const page = (status) =>
+  const page = (status, text = '<html>Hello</html>') =>
     createHTTPServer((request, response) => {
       response.statusCode = status
-      response.end('<html>Hello</html>')
+      response.end(text)
     })
   for (const [url, text] of [
     [`redis://${weir.direct.http}`, /this listener speaks HTTP: write http:\/\//],
     [`http://${weir.direct.resp}`, /give the address of weir serve --listen/],
     [
       `redis://${await answering(t, says("-ERR unknown command 'WEIR.CHECK', with args beginning with: 'five'\r\n"))}`,
-      /unknown command.*is no answer of weir; give the address of weir serve --resp-listen/,
+      /is a Redis, no weir; give the address of weir serve --resp-listen/,
+    ],
+    [
+      `redis://${await answering(t, says('-ERR unknown command WEIR.CHECK; Its commands are WEIR.X\r\n'))}`,
+      /is of another version, .*; use weirlimit and weir of the same version/,
     ],
     [
       `redis://${await answering(t, says('*2\r\n:1\r\n:1\r\n'))}`,
       /\[1,1\] of redis:.*is no answer of weir.*of the version of this package/,
     ],
     [`redis://${await answering(t, says('+OK\r\n'))}`, /is no answer of weir/],
+    [`redis://${await answering(t, says('$-1\r\n'))}`, /null of redis:.* is no answer of weir/],
+    [`redis://${await answering(t, says('*-1\r\n'))}`, /null of redis:.* is no answer of weir/],
     [
       `http://${await answering(t, page(200))}`,
       /"<html>Hello<\/html>" of http:.*is no answer of weir/,
     ],
     [`http://${await answering(t, page(404))}`, /404 .*is no answer of weir/],
+    [
+      `http://${await answering(t, page(200, '{"allowed":true,"remaining":1}'))}`,
+      /is no answer of/,
+    ],
+    [
+      `redis://${await answering(t, says('*9\r\n:1\r\n:1\r\n:1\r\n:0\r\n:0\r\n$0\r\n\r\n:1\r\n:0\r\n:0\r\n'))}`,
+      /is no answer of weir.*of the version of this package/, // without the element of an id
+    ],
     [`https://${weir.direct.http}`, /no TLS connection to https:/],
     [`rediss://${weir.direct.resp}`, /no TLS connection to rediss:/],
   ]) {
@@ -271,6 +425,66 @@ test('a server that is no weir is named, also where outages allow', async (t) =>
       client.policy('five').take(ann),
       (err) => err.kind === 'protocol' && text.test(err.message),
       `${url} ${text}`,
+    )
+    client.close()
+  }
+})
+
+test('a proxy without weir behind it is an outage, whatever it answers', async (t) => {
+  for (const [status, text] of [
+    [502, '<html>Bad Gateway</html>'],
+    [503, '{"message": "no healthy upstream"}'],
+    [504, ''],
+  ]) {
+    const url = `http://${await answering(
+      t,
+      createHTTPServer((request, response) => {
+        response.statusCode = status
+        response.end(text)
+      }),
+    )}`
+    const weir = new Weir({ url, whenDown: 'allow', timeout: 20_000, totalTimeout: 40_000 })
+    weir.on('down', () => {})
+    const d = await weir.policy('five').take(ann)
+    assert.equal(d.allowed, true)
+    assert.match(d.error.message, new RegExp(`answers with status ${status}`))
+    weir.close()
+  }
+})
+
+test('options of TLS that are broken are an error of the call, and end no process', async (t) => {
+  for (const scheme of ['rediss', 'https']) {
+    const url = `${scheme}://${await answering(t, createServer())}`
+    const client = { whenDown: 'allow', timeout: 100, retries: 0 }
+    const weir = new Weir({ url, tls: { cert: 'none', key: 'none' }, ...client })
+    for (let i = 0; i < 2; i++) {
+      await assert.rejects(
+        weir.policy('five').take(ann),
+        (err) => err instanceof WeirError && err.kind !== 'unavailable' && /tls/.test(err.message),
+      )
+    }
+    await new Promise((resolve) => setTimeout(resolve, 200)) // until the timeout of the calls
+    weir.close()
+  }
+})
+
+test('a server that uses TLS is named', async (t) => {
+  const { server } = await newWeir(t, { policies, tls: true, token: 'the-token-of-the-tests' })
+  for (const [front, scheme] of [
+    ['resp', 'rediss'],
+    ['http', 'https'],
+  ]) {
+    const client = new Weir({
+      url: server.url(front).replace(scheme, scheme.slice(0, -1)),
+      whenDown: 'allow',
+      timeout: 20_000,
+      totalTimeout: 40_000,
+    })
+    await assert.rejects(
+      client.policy('five').take(ann),
+      (err) =>
+        err.kind !== 'unavailable' &&
+        new RegExp(`this listener uses TLS[;:] write ${scheme}://`).test(err.message),
     )
     client.close()
   }
@@ -334,7 +548,12 @@ test('replies are read in pieces of any size', () => {
     assert.deepEqual(replies.slice(0, 2), [[1, 'höhe\n', -15, []], 'OK'], `pieces of ${size}`)
     assert.deepEqual({ ...replies[2] }, { code: 'ERR', text: 'no' })
   }
-  for (const wrong of ['HTTP/1.1 400', ':1x\r\n', '*9999\r\n', '$x\r\n', '$99999999\r\n']) {
+  const reader = new Reader()
+  reader.add(Buffer.from('$-1\r\n*-1\r\n:7\r\n'))
+  assert.deepEqual([reader.next(), reader.next(), reader.next()], [null, null, 7])
+  const numbers = [':1x\r\n', ':\r\n', ':-\r\n', ':+1\r\n']
+  const sizes = ['*9999\r\n', '$x\r\n', '$99999999\r\n', '$-2\r\n', '*-2\r\n', '$\r\n']
+  for (const wrong of ['HTTP/1.1 400', ...numbers, ...sizes]) {
     const reader = new Reader()
     reader.add(Buffer.from(wrong))
     assert.throws(() => reader.next(), wrong)

@@ -1,5 +1,6 @@
 // The store with the real fastify and @fastify/rate-limit.
 import assert from 'node:assert/strict'
+import { createRequire } from 'node:module'
 import { test } from 'node:test'
 import { weirStore } from '../fastify.mjs'
 import { modules } from './stand.mjs'
@@ -99,6 +100,13 @@ test('without weir the plugin decides by skipOnError', async (t) => {
     await server.fault({ kind: 'refuse' })
     assert.equal(await get(1), want)
   }
+})
+
+test('fastify.js can be required, and is the function itself', () => {
+  const required = createRequire(import.meta.url)('../fastify.js')
+  assert.equal(required, weirStore)
+  assert.equal(required.weirStore, weirStore)
+  assert.equal(required.default, weirStore)
 })
 
 test('options that need a count of denials are named', async (t) => {

@@ -1,6 +1,6 @@
 // The package as a user gets it: packed, and installed from the archive without a network.
 import { execFile, spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { tmpdir } from 'node:os'
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { once } from 'node:events'
 import { after } from 'node:test'
 import { promisify } from 'node:util'
-import { modules } from './stand.mjs'
+import { modulesDir } from './stand.mjs'
 import { getFrom } from './web.mjs'
 
 const run = promisify(execFile)
@@ -30,19 +30,25 @@ export function pack() {
 const installed = {}
 
 // install installs the archive without a network, and returns the folder: an empty one, or with
-// others one that also finds the packages of the tests.
+// others a copy that also finds the packages of the tests.
 export function install({ others = false } = {}) {
-  installed[others] ??= (async () => {
-    const { archive } = await pack()
-    const dir = temporary(others ? modulesDir() : tmpdir())
-    writeFileSync(join(dir, 'package.json'), '{"name": "app", "private": true, "type": "module"}')
-    await run('npm', ['install', '--offline', '--no-audit', '--no-fund', archive], { cwd: dir })
-    return dir
-  })()
+  installed[others] ??= others ? copyOfInstalled() : installArchive()
   return installed[others]
 }
 
-const modulesDir = () => modules.resolve('express').split('/node_modules/')[0]
+async function installArchive() {
+  const { archive } = await pack()
+  const dir = temporary(tmpdir())
+  writeFileSync(join(dir, 'package.json'), '{"name": "app", "private": true, "type": "module"}')
+  await run('npm', ['install', '--offline', '--no-audit', '--no-fund', archive], { cwd: dir })
+  return dir
+}
+
+async function copyOfInstalled() {
+  const dir = temporary(modulesDir)
+  cpSync(await install(), dir, { recursive: true })
+  return dir
+}
 
 const folders = []
 
@@ -70,20 +76,32 @@ export async function script(dir, name, text, env) {
 // serve runs a program that listens on PORT, and returns a function that sends it requests.
 export async function serve(t, dir, name, text, env) {
   writeFileSync(join(dir, name), text)
-  const port = await freePort()
+  // Another process may take the port before the application does.
+  for (let tries = 3; ; tries--) {
+    try {
+      return await serveAt(await freePort(), t, dir, name, env)
+    } catch (err) {
+      if (tries === 1) throw err
+    }
+  }
+}
+
+async function serveAt(port, t, dir, name, env) {
   const child = spawn(process.execPath, [name], {
     cwd: dir,
     env: { ...process.env, ...env, PORT: port },
     stdio: ['ignore', 'inherit', 'inherit'],
   })
+  let isRunning = true
   const ended = once(child, 'exit').then(([code]) => {
+    isRunning = false
     throw new Error(`${name} ended with ${code}`)
   })
   ended.catch(() => {})
   t.after(() => child.kill())
   const get = getFrom(`http://127.0.0.1:${port}`)
   const connects = async () => {
-    for (;;) {
+    while (isRunning) {
       try {
         return await get('/nosuch')
       } catch (err) {

@@ -58,14 +58,26 @@ test('installed without a network, it denies the second attempt', async (t) => {
     await script(dir, 'readme.cjs', codeFor(server, wrapped)),
     /^true 3000\nfalse [12]\d{3}\n$/,
   )
-  for (const name of ['weirlimit', 'weirlimit/express', 'weirlimit/fastify']) {
-    const same = `import * as esm from '${name}'
-      import { createRequire } from 'node:module'
-      const cjs = createRequire(import.meta.url)('${name}')
+  // TypeScript compiles a default import of a module of CommonJS to the module itself.
+  const callable = `for (const name of ['weirlimit/express', 'weirlimit/fastify'])
+      console.log(typeof require(name), require(name) === require(name).default)`
+  assert.equal(await script(dir, 'callable.cjs', callable), 'function true\nfunction true\n')
+  const names = ['weirlimit', 'weirlimit/express', 'weirlimit/fastify']
+  const same = `import { createRequire } from 'node:module'
+    for (const name of ${JSON.stringify(names)}) {
+      const esm = await import(name)
+      const cjs = createRequire(import.meta.url)(name)
       for (const name in cjs) if (cjs[name] !== esm[name]) throw new Error(name)
-      console.log(Object.keys(cjs).length)`
-    assert.match(await script(dir, 'same.mjs', same), /^[1-9]\n$/)
-  }
+      console.log(Object.keys(cjs).length)
+    }`
+  assert.match(await script(dir, 'same.mjs', same), /^([1-9]\n){3}$/)
+})
+
+test('the README fits a screen', () => {
+  const lines = readFileSync(join(root, 'clients/node/README.md'), 'utf8').split('\n')
+  assert(lines.length <= 60, `${lines.length} lines`)
+  const denied = lines.findIndex((line) => line.includes('200 200 200 200 200 429'))
+  assert(denied > 0 && denied < 32, `the first 429 is in line ${denied}`)
 })
 
 test('the application of the README denies the sixth request', async (t) => {
@@ -91,9 +103,12 @@ app.listen(process.env.PORT)
   const after = before.replace("'express-rate-limit'", "'weirlimit/express'")
   const changed = after.split('\n').filter((line, i) => line !== before.split('\n')[i])
   assert.deepEqual(changed, ["import { rateLimit } from 'weirlimit/express'"])
-  const old = await serve(t, dir, 'before.mjs', before)
-  const first = await serve(t, dir, 'first.mjs', after, { WEIR_URL: server.url('resp') })
-  const second = await serve(t, dir, 'second.mjs', after, { WEIR_URL: server.url('resp') })
+  const env = { WEIR_URL: server.url('resp') }
+  const [old, first, second] = await Promise.all([
+    serve(t, dir, 'before.mjs', before),
+    serve(t, dir, 'first.mjs', after, env),
+    serve(t, dir, 'second.mjs', after, env),
+  ])
   assert.equal(await statuses(old, 5), '200 200 200 200 429')
   // The requests that found the two applications listening count, too: both share the limit.
   assert.equal(await statuses(first, 2), '200 200')
@@ -137,18 +152,20 @@ test('docs/node.md and examples/node-frameworks: each application denies', async
       emitDecoratorMetadata: true,
     },
   })
-  for (const [name, text, want] of [
-    ['first', first, '200 200 200 200 429'],
-    ['fastify', fastify, '200 200 200 200 200 429'], // the hook of a route does not run for another path
-    ['hono', hono, '200 200 200 200 429'],
-    ['nest', outputText, '200 200 200 200 200 429'],
-  ]) {
+  const denies = async ([name, text, want]) => {
     const server = await inline(t)
     const get = await serve(t, dir, `${name}.mjs`, codeFor(server, text))
     assert.equal(await statuses(get, want.split(' ').length), want, name)
     const denied = await get()
     assert.match(denied.fields.get('retry-after'), /^\d+$/, name)
   }
+  const applications = [
+    ['first', first, '200 200 200 200 429'],
+    ['fastify', fastify, '200 200 200 200 200 429'], // the hook of a route does not run for another path
+    ['hono', hono, '200 200 200 200 429'],
+    ['nest', outputText, '200 200 200 200 200 429'],
+  ]
+  await Promise.all(applications.map(denies))
 })
 
 test('docs/node.md: the other programs run', async (t) => {
@@ -168,8 +185,8 @@ test('the types fit', async () => {
   const dir = await install({ others: true })
   const typescript = modules('typescript')
   const text = `import { Weir, WeirError, type Decision } from 'weirlimit'
-import { rateLimit, WeirStore } from 'weirlimit/express'
-import { weirStore } from 'weirlimit/fastify'
+import defaultRateLimit, { rateLimit, WeirStore } from 'weirlimit/express'
+import defaultWeirStore, { weirStore } from 'weirlimit/fastify'
 import { rateLimit as theirs } from 'express-rate-limit'
 import express, { type Request } from 'express'
 
@@ -182,15 +199,21 @@ const app = express()
 app.use(rateLimit({ weir, limit: '5 per minute per ip', keyGenerator: (req: Request) => req.ip ?? '' }))
 app.use(rateLimit({ windowMs: 60_000, limit: async () => 5, standardHeaders: 'draft-8' }))
 app.use(theirs({ limit: 5, store: new WeirStore({ url: 'redis://127.0.0.1:7073' }) }))
+app.use(defaultRateLimit({ limit: 5, identifier: (req) => req.ip ?? '', retryAfter: 5, logger: console }))
+const hits: number | undefined = (await rateLimit().getKey('ann'))?.totalHits
 export const Store = weirStore({ weir, name: 'x' })
+export const Stores = [defaultWeirStore(), hits]
 // @ts-expect-error: a key has texts
 await weir.policy('model').take({ user: 5 })
 // @ts-expect-error: no such option
 new Weir({ timout: 5 })
 `
   const required = `import weirlimit = require('weirlimit')
-import { WeirStore } from 'weirlimit/express'
+import rateLimit, { WeirStore } from 'weirlimit/express'
+import weirStore from 'weirlimit/fastify'
 export const store = new WeirStore({ weir: new weirlimit.Weir() })
+export const limit = rateLimit({ max: 5, ipv6Subnet: async () => 48 })
+export const Store = weirStore('redis://127.0.0.1:7073')
 `
   const files = Object.entries({ 'types.mts': text, 'types.cts': required }).map(
     ([name, source]) => {
@@ -202,7 +225,8 @@ export const store = new WeirStore({ weir: new weirlimit.Weir() })
     module: typescript.ModuleKind.NodeNext,
     moduleResolution: typescript.ModuleResolutionKind.NodeNext,
     target: typescript.ScriptTarget.ES2022,
-    lib: ['lib.es2022.d.ts', 'lib.esnext.disposable.d.ts', 'lib.dom.d.ts'],
+    lib: ['lib.es2022.d.ts'],
+    esModuleInterop: true,
     strict: true,
     noEmit: true,
     typeRoots: [join(dir, '../node_modules/@types')],

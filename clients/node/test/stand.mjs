@@ -54,8 +54,9 @@ export async function start(options = {}) {
   return server
 }
 
-// modules requires a package that only tests use.
-export const modules = createRequire(
-  (process.env.WEIR_NODE_MODULES ?? fileURLToPath(new URL('modules', import.meta.url))) +
-    '/package.json',
-)
+// modulesDir has the packages that only tests use, in its node_modules.
+export const modulesDir =
+  process.env.WEIR_NODE_MODULES ?? fileURLToPath(new URL('modules', import.meta.url))
+
+// modules requires one of them.
+export const modules = createRequire(modulesDir + '/package.json')

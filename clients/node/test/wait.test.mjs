@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { newWeir } from './web.mjs'
 
 const policies =
-  'version: 1\npolicies:\n  fast: {limit: 1 per 200ms per user, max-wait: 20s}\n  slow: {limit: 1 per hour per user}'
+  'version: 1\npolicies:\n  fast: {limit: 1 per 200ms per user, max-wait: 20s}\n  slow: {limit: 1 per hour per user}\n  spaced: {limit: "3 per hour per user, 300ms apart"}'
 const ann = { user: 'ann' }
 const hour = 3_600_000
 
@@ -59,13 +59,29 @@ for (const front of ['resp', 'http']) {
     assert.equal((await slow.peek(ann)).remaining, 0)
   })
 
+  waits('a signal ends the wait of a reservation', async (t) => {
+    const { weir } = await newWeir(t, { policies, flags: [], front })
+    const slow = weir.policy('slow')
+    await slow.take(ann)
+    const abort = new AbortController()
+    const waiting = slow.reserve(ann, { maxWaitMs: Infinity, signal: abort.signal })
+    while ((await slow.peek(ann)).remaining === 0);
+    abort.abort(new Error('the user has left'))
+    await assert.rejects(waiting, /the user has left|aborted/)
+    assert.equal((await slow.peek(ann)).remaining, 0)
+  })
+
   waits('a wait is refunded at its start', async (t) => {
     const { weir } = await newWeir(t, { policies, flags: [], front })
-    const fast = weir.policy('fast')
-    await fast.take(ann)
-    const d = await fast.wait(ann, { maxWaitMs: 20_000 })
-    assert(d.startAt > d.at)
-    assert([0, 1].includes(await fast.refund(ann, d))) // 0 if its window has ended
+    const spaced = weir.policy('spaced')
+    for (const signal of [undefined, new AbortController().signal]) {
+      const key = { user: signal ? 'ann' : 'bob' }
+      await spaced.take(key)
+      const d = await spaced.wait(key, { signal })
+      assert(d.startAt > d.at)
+      assert.equal(await spaced.refund(key, d), 1)
+      assert.equal((await spaced.peek(key)).remaining, 2)
+    }
   })
 
   waits('a wait that is longer than the policy allows is named', async (t) => {
@@ -75,6 +91,9 @@ for (const front of ['resp', 'http']) {
       fast.wait(ann, { maxWaitMs: 20_001 }),
       (err) => err.kind === 'input' && /20000/.test(err.message),
     )
-    await assert.rejects(fast.wait(ann), /the longest wait must be a whole number of milliseconds/)
+    await assert.rejects(
+      fast.wait(ann, { maxWaitMs: 1.5 }),
+      /the longest wait must be a whole number/,
+    )
   })
 }

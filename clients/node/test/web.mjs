@@ -23,7 +23,7 @@ export async function newWeir(t, { client, front = 'resp', ...options } = {}) {
 
 // serve listens with an Express application, or another listener of node:http, and returns get.
 export async function serve(t, app) {
-  const server = http.createServer(app)
+  const server = http.createServer({ keepAliveTimeout: 0 }, app) // a busy machine is slow
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.after(() => {
@@ -36,7 +36,7 @@ export async function serve(t, app) {
 // getFrom returns a function that sends a request and returns the status, the fields and the body.
 export function getFrom(origin) {
   const agent = new http.Agent({ keepAlive: true, maxSockets: 50 })
-  return async (path = '/', headers = {}) => {
+  const get = async (path = '/', headers = {}) => {
     const request = http.get(origin + path, { agent, headers })
     const [response] = await once(request, 'response')
     return {
@@ -45,6 +45,7 @@ export function getFrom(origin) {
       body: await text(response),
     }
   }
+  return Object.assign(get, { origin })
 }
 
 // statuses sends requests one after the other.

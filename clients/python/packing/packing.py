@@ -34,7 +34,7 @@ Classifier: Topic :: Internet :: WWW/HTTP :: WSGI :: Middleware
 Classifier: Typing :: Typed
 Requires-Python: >=3.9
 Provides-Extra: limits
-Requires-Dist: limits>=5; extra == "limits"
+Requires-Dist: limits>=2.8; extra == "limits"
 Description-Content-Type: text/markdown
 
 """

@@ -119,9 +119,13 @@ class Run:
                     if time.monotonic() > end:
                         raise
         elif "parallel" in step:
+            begun = time.monotonic()
             made = self.driver.parallel(step["parallel"], lambda: self.make(step))
+            elapsed_ms = (time.monotonic() - begun) * 1000
             allowed = sum(decision.allowed for decision in made)
             assert allowed == step["want_allowed"], f"{step}: {allowed} calls were allowed"
+            if "want" in step:
+                assert matches(elapsed_ms, step["want"]["elapsed_ms"]), f"{step}: {elapsed_ms} ms"
         else:
             self.call(step)
 

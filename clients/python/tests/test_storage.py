@@ -14,6 +14,11 @@ from .frameworks import count_allowed, get, need, serve_asgi, serve_wsgi
 from .stand import stand
 from .test_client import PATIENT, refused
 
+try:
+    MODERN = hasattr(importlib.import_module("limits.errors"), "StorageError")  # limits 3 and later
+except ImportError:
+    MODERN = False
+
 
 class Storage(unittest.TestCase):
     """A server, and storages on it."""
@@ -26,6 +31,7 @@ class Storage(unittest.TestCase):
         server.__enter__()
         self.addCleanup(server.__exit__)
         self.server = server
+        self.kept = []  # limiters of limits 2 refer weakly to their storages
 
     def uri(self, front="resp"):
         """Returns the URI of a storage."""
@@ -37,6 +43,7 @@ class Storage(unittest.TestCase):
         from limits.storage import storage_from_string
 
         made = storage_from_string(uri, **{**PATIENT, **options})
+        self.kept.append(made)
         if not uri.startswith("async+"):
             self.addCleanup(made._weir.close)
         return made
@@ -52,25 +59,26 @@ class Limits(Storage):
             item = limits.parse("10 per minute")
             user = ("ann", front)
             self.assertTrue(storage.check())
-            self.assertEqual(limiter.get_window_stats(item, *user).remaining, 10)
+            self.assertEqual(limiter.get_window_stats(item, *user)[1], 10)
             before = time.time()
             self.assertTrue(limiter.hit(item, *user))
             after = time.time()
             self.assertTrue(limiter.hit(item, *user, cost=3))
-            stats = limiter.get_window_stats(item, *user)
-            self.assertEqual(stats.remaining, 6)
-            self.assertTrue(before + 60 <= stats.reset_time + 0.001, (before, stats))
-            self.assertTrue(stats.reset_time - 60 <= after + 1, (after, stats))
-            self.assertTrue(limiter.test(item, *user, cost=6))
-            self.assertFalse(limiter.test(item, *user, cost=7))
+            reset_time, remaining = limiter.get_window_stats(item, *user)
+            self.assertEqual(remaining, 6)
+            self.assertTrue(before + 60 <= reset_time + 0.001, (before, reset_time))
+            self.assertTrue(reset_time - 60 <= after + 1, (after, reset_time))
+            if MODERN:
+                self.assertTrue(limiter.test(item, *user, cost=6))
+                self.assertFalse(limiter.test(item, *user, cost=7))
             self.assertFalse(limiter.hit(item, *user, cost=7))
             self.assertTrue(limiter.hit(item, *user, cost=6))
             self.assertFalse(limiter.hit(item, *user))
-            stats = limiter.get_window_stats(item, *user)
-            self.assertEqual(stats.remaining, 0)
-            self.assertTrue(stats.reset_time - 60 <= after + 1, (after, stats))
+            reset_time, remaining = limiter.get_window_stats(item, *user)
+            self.assertEqual(remaining, 0)
+            self.assertTrue(reset_time - 60 <= after + 1, (after, reset_time))
             limiter.clear(item, *user)
-            self.assertEqual(limiter.get_window_stats(item, *user).remaining, 10)
+            self.assertEqual(limiter.get_window_stats(item, *user)[1], 10)
             self.assertFalse(limiter.hit(item, *user, cost=11))
 
     def test_each_limit_has_its_histories(self):
@@ -89,10 +97,9 @@ class Limits(Storage):
 
         limiter = limits.strategies.MovingWindowRateLimiter(self.storage(self.uri()))
         item = limits.parse("1 per hour")
-        for key in ("张三", "a=b c\r\n", "x" * 5000, "x" * 5001, "\ud800"):
-            if key != "\ud800":
-                self.assertTrue(limiter.hit(item, key), key[:9])
-                self.assertFalse(limiter.hit(item, key), key[:9])
+        for key in ("张三", "a=b c\r\n", "x" * 5000, "x" * 5001, "\ud800", "\udfff"):
+            self.assertTrue(limiter.hit(item, key), ascii(key[:9]))
+            self.assertFalse(limiter.hit(item, key), ascii(key[:9]))
 
     def test_the_storage_of_asyncio(self):
         import limits
@@ -105,7 +112,7 @@ class Limits(Storage):
             hits = await asyncio.gather(*(limiter.hit(item, "ann") for _ in range(50)))
             self.assertEqual(sum(hits), 10)
             self.assertFalse(await limiter.test(item, "ann"))
-            self.assertEqual((await limiter.get_window_stats(item, "ann")).remaining, 0)
+            self.assertEqual((await limiter.get_window_stats(item, "ann"))[1], 0)
             await limiter.clear(item, "ann")
             self.assertTrue(await limiter.hit(item, "ann"))
             with self.assertRaisesRegex(limits.errors.ConfigurationError, "moving-window"):
@@ -118,7 +125,7 @@ class Limits(Storage):
 
     def test_mistakes(self):
         import limits
-        from limits.errors import ConfigurationError, StorageError
+        from limits.errors import ConfigurationError
 
         storage = self.storage(self.uri())
         item = limits.parse("1 per minute")
@@ -139,9 +146,10 @@ class Limits(Storage):
         self.assertFalse(away.check())
         with self.assertRaises(UnavailableError):
             limits.strategies.MovingWindowRateLimiter(away).hit(item, "ann")
-        wrapped = self.storage(refused().replace("redis", "weir"), wrap_exceptions=True)
-        with self.assertRaises(StorageError):
-            limits.strategies.MovingWindowRateLimiter(wrapped).hit(item, "ann")
+        if MODERN:
+            wrapped = self.storage(refused().replace("redis", "weir"), wrap_exceptions=True)
+            with self.assertRaises(limits.errors.StorageError):
+                limits.strategies.MovingWindowRateLimiter(wrapped).hit(item, "ann")
         open_ = self.storage(refused().replace("redis", "weir"), when_down="allow")
         self.assertTrue(limits.strategies.MovingWindowRateLimiter(open_).hit(item, "ann"))
 
@@ -158,6 +166,8 @@ class Limits(Storage):
         """A window that begins with its first hit lets almost twice N pass around its end."""
         import limits
 
+        if not MODERN:
+            self.skipTest("limits 3; before, the end of a window is known in whole seconds only")
         n, window = 50, 2
         item = limits.RateLimitItemPerSecond(n, window)
         for _ in range(10):
@@ -166,7 +176,7 @@ class Limits(Storage):
             user = str(time.monotonic_ns())
 
             counts = {limiter: int(limiter.hit(item, user)) for limiter in (fixed, moving)}
-            edge = fixed.get_window_stats(item, user).reset_time
+            edge = fixed.get_window_stats(item, user)[0]
             await_instant(edge - 0.5)
             began = time.monotonic()
             self.hit(counts, item, user)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import weirlimit.asyncio
+from weirlimit import tasks
 
 from .stand import stand
 from .test_client import ANN, PATIENT, Case, refused
@@ -18,6 +20,8 @@ policies:
   fast:  {limit: 1 per 250ms per user, max-wait: 20s}
   slow:  {limit: 1 per minute per user, max-wait: 100s}
   model: {limit: 1000 tokens per minute per tenant}
+  spaced: {limit: "2 per minute per user, 300ms apart"}
+  jobs:  {limit: "1 at once per user, for at most 30s"}
 """
 
 
@@ -69,6 +73,60 @@ class Waits(Case):
             slow.wait(ANN, max_wait=100)
         self.assertEqual(slow.peek(ANN).remaining, 0)  # that of the first call alone
 
+    def test_an_interrupt_before_the_answer_gives_the_units_back(self):
+        def interrupt(*_):
+            threading.Timer(0.05, self.server.fail, [{"kind": "none"}]).start()
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        for front in ("resp", "http"):
+            key = {"user": front}
+            weir = self.open(self.server.url(front), **PATIENT)
+            slow, jobs = weir.policy("slow"), weir.policy("jobs")
+            self.assertTrue(slow.take(key))
+            for call in (lambda: slow.wait(key, max_wait=100), lambda: jobs.reserve(key)):
+                self.server.fail({"kind": "silence"})
+                with self.assertRaises(KeyboardInterrupt):
+                    signal.setitimer(signal.ITIMER_REAL, 0.1)
+                    call()
+            self.assertEqual(slow.peek(key).remaining, 0)  # that of the first call alone
+            self.assertEqual(jobs.peek(key).remaining, 1)
+
+    def test_a_task_that_is_cancelled_before_the_answer_gives_the_units_back(self):
+        async def main(front):
+            async with weirlimit.asyncio.Weir(self.server.url(front), **PATIENT) as weir:
+                slow, jobs = weir.policy("slow"), weir.policy("jobs")
+                self.assertTrue(await slow.take(ANN))
+                for call in (lambda: slow.wait(ANN, max_wait=100), lambda: reserve(jobs)):
+                    self.server.fail({"kind": "silence"})
+                    task = asyncio.ensure_future(call())
+                    await asyncio.sleep(0.1)
+                    task.cancel()
+                    await asyncio.sleep(0)
+                    self.server.fail({"kind": "none"})
+                    with self.assertRaises(asyncio.CancelledError):
+                        await task
+                self.assertEqual((await slow.peek(ANN)).remaining, 0)
+                self.assertEqual((await jobs.peek(ANN)).remaining, 1)
+                await slow.reset(ANN)
+
+        async def reserve(jobs):
+            return await jobs.reserve(ANN)
+
+        for front in ("resp", "http"):
+            asyncio.run(main(front))
+
+    def test_a_wait_is_refunded_at_its_start(self):
+        for front in ("resp", "http"):
+            key = {"user": front}
+            spaced = self.open(self.server.url(front), **PATIENT).policy("spaced")
+            spaced.take(key)
+            decision = spaced.wait(key)
+            self.assertGreater(decision.start_us, decision.at_us)
+            self.assertEqual(spaced.refund(key, decision), 1)
+            self.assertEqual(spaced.peek(key).remaining, 1)
+
     def test_a_cancelled_task_gives_the_units_back(self):
         async def main():
             async with weirlimit.asyncio.Weir(self.server.url(), **PATIENT) as weir:
@@ -82,6 +140,28 @@ class Waits(Case):
                 with self.assertRaises(asyncio.CancelledError):
                     await waits
                 self.assertEqual((await slow.peek(ANN)).remaining, 0)
+
+        asyncio.run(main())
+
+    def test_a_task_that_is_cancelled_again_gives_the_units_back(self):
+        """As those in a scope of anyio, which cancels each await until the task ends."""
+
+        async def main():
+            async with weirlimit.asyncio.Weir(self.server.url(), **PATIENT) as weir:
+                slow = weir.policy("slow")
+                self.assertTrue(await slow.take(ANN))
+                for kind in ("none", "silence"):  # after and before the answer
+                    self.server.fail({"kind": kind})
+                    waits = asyncio.ensure_future(slow.wait(ANN, max_wait=100))
+                    await asyncio.sleep(0.1)
+                    while not waits.done():
+                        waits.cancel()
+                        await asyncio.sleep(0)
+                    self.assertTrue(waits.cancelled())
+                    self.server.fail({"kind": "none"})
+                    while tasks.unfinished:
+                        await asyncio.sleep(0.001)
+                    self.assertEqual((await slow.peek(ANN)).remaining, 0)
 
         asyncio.run(main())
 

@@ -204,6 +204,28 @@ class ASGI(Web):
             self.assertEqual([get(port, X_Key="a").status for _ in range(5)], [200] * 5)
             self.assertEqual(get(port).status, 400)
 
+    def test_a_request_that_is_cancelled_again_ends_its_hold(self):
+        """As those in a scope of anyio, which cancels each await until the task ends."""
+
+        async def forever(scope, receive, send):
+            await asyncio.Event().wait()
+
+        async def main():
+            async with weirlimit.asyncio.Weir(self.server.url(), **PATIENT) as weir:
+                render, key = weir.policy("render"), {"ip": "192.0.2.7"}
+                app = ASGIMiddleware(forever, render, hold=True)
+                scope = {"type": "http", "headers": [], "client": ("192.0.2.7", 1)}
+                request = asyncio.ensure_future(app(scope, None, None))
+                while (await render.peek(key)).remaining == 2:  # until it is held
+                    pass
+                while not request.done():
+                    request.cancel()
+                    await asyncio.sleep(0)
+                while (await render.peek(key)).remaining != 2:  # until it is released
+                    pass
+
+        asyncio.run(asyncio.wait_for(main(), 20))
+
     def test_a_websocket_is_closed_before_it_is_accepted(self):
         async def main():
             async with weirlimit.asyncio.Weir(self.server.url(), **PATIENT) as weir:

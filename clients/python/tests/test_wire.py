@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import unittest
 
-from weirlimit import ProtocolError, calls, http1, resp
+from weirlimit import ProtocolError, UnavailableError, calls, http1, resp
 from weirlimit.calls import Target
 from weirlimit.errors import WeirError
 
@@ -73,6 +73,8 @@ class Parsing(unittest.TestCase):
             resp.Parser().feed(b"$9999999999\r\n")
         with self.assertRaises(ProtocolError):
             resp.Parser().feed(b"*9999999999\r\n")
+        with self.assertRaisesRegex(ProtocolError, "arrays in arrays"):
+            resp.Parser().feed(b"*1\r\n" * 20_000)
 
     def test_other_servers_are_named(self):
         codec = resp.Codec(None, "127.0.0.1:7070")
@@ -81,6 +83,19 @@ class Parsing(unittest.TestCase):
         codec = http1.Codec(None, "127.0.0.1:7073", "127.0.0.1:7073")
         with self.assertRaisesRegex(ProtocolError, "is no answer of weir in HTTP"):
             codec.feed(b"-ERR Protocol error: this is HTTP\r\n")
+        codec = resp.Codec(None, "weir:7073")
+        with self.assertRaisesRegex(ProtocolError, "weir:7073 uses TLS; write rediss://"):
+            codec.feed(b"\x15\x03\x01\x00\x02\x02\x46")
+
+    def test_an_answer_without_a_length_is_that_of_another_server(self):
+        check = calls.about_key("check", Target("five"), (), 1)
+        for status, kind in ((400, ProtocolError), (503, UnavailableError)):
+            codec = http1.Codec(None, "proxy:80", "proxy:80")
+            head = b"HTTP/1.0 %d No\r\nCache-Control: no-cache\r\n\r\n<html>" % status
+            [answer] = codec.feed(head)
+            self.assertTrue(codec.closing)
+            with self.assertRaisesRegex(kind, str(status)):
+                codec.read(check, answer)
 
     def test_answers_of_other_versions_are_named(self):
         check = calls.about_key("check", Target("five"), (("user", "ann"),), 1, "id")
@@ -94,7 +109,9 @@ class Parsing(unittest.TestCase):
             ):
                 codec.read(check, reply)
         codec = http1.Codec(None, "weir:7070", "weir:7070")
-        for body in (b"", b"[]", b"{}", b"null", b'{"allowed":true}', b"<html>", b"\xff"):
+        null = b'{"allowed":true,"granted":null,"remaining":1,"retry_after_ms":0,"reset_after_ms":0'
+        null += b',"limit":"","at":"2026-11-20T13:07:31Z"}'
+        for body in (b"", b"[]", b"{}", b"null", b'{"allowed":true}', b"<html>", b"\xff", null):
             with self.assertRaisesRegex(ProtocolError, "no answer of weir, or of another version"):
                 codec.read(check, http1.Answer(200, {}, body))
 
@@ -107,8 +124,14 @@ class Parsing(unittest.TestCase):
             codec.read(check, resp.ErrorReply("ERR", "unknown command WEIR.X; Its commands are Y"))
         codec = http1.Codec(None, "proxy:80", "proxy:80")
         for status in (301, 400, 404, 500):
-            with self.assertRaises(ProtocolError):
-                codec.read(check, http1.Answer(status, {}, b"<html>"))
+            for body in (b"<html>", b'{"detail":null}', b"[" * 100_000):
+                with self.assertRaises(ProtocolError):
+                    codec.read(check, http1.Answer(status, {}, body))
+        for status in (404, 405):  # of a weir without the call
+            with self.assertRaisesRegex(ProtocolError, "weirlimit and weir of the same version"):
+                codec.read(check, http1.Answer(status, {}, b'{"detail":"no such call"}'))
+        with self.assertRaisesRegex(UnavailableError, "made no decision: disk full"):
+            codec.read(check, http1.Answer(500, {}, b'{"detail":"disk full"}'))
         with self.assertRaises(WeirError) as raised:
             codec.read(check, http1.Answer(502, {}, b"<html>"))
         self.assertEqual(str(raised.exception), "proxy:80 has no weir behind it: status 502")

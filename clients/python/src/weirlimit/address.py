@@ -66,31 +66,60 @@ def parse(url: object, token: Optional[str], tls: Optional[ssl.SSLContext]) -> A
         path = "/" + rest.lstrip("/")
         if path == "/" or not rest.startswith("/"):
             raise InputError(f"the url {shown(url)} has no path; write unix:/run/weir.sock")
+        check_tls(tls, False, "unix:" + path)
         return Address(path, "", 0, path, False, None, check_token(token))
     if scheme not in SCHEMES:
         raise wrong(url)
     http, encrypted, port = SCHEMES[scheme]
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or port
-    except ValueError:
+        port = parts.port or port
+        host = (parts.hostname or "").encode("idna").decode()
+    except ValueError:  # also UnicodeError, of a name that cannot be looked up
         raise wrong(url) from None
     if not host or parts.path not in ("", "/") or parts.query or parts.fragment:
         raise wrong(url)
-    if token is None and parts.password is not None:
+    if parts.username and not parts.password:
+        raise InputError(
+            f"the url {shown(masked(url))} has a user and no password; the password is the token, "
+            f"as in {scheme}://:TOKEN@{host}"
+        )
+    if token is None and parts.password:
         token = unquote(parts.password)
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    check_tls(tls, encrypted, f"{scheme}://{place}")
     context = (tls or ssl.create_default_context()) if encrypted else None
     return Address(place, host, port, None, http, context, check_token(token))
 
 
 def wrong(url: object) -> InputError:
     """Returns the error of another text, without the token in it."""
-    text = re.sub(":[^:@/]*@", ":…@", url) if isinstance(url, str) else url
+    text = masked(url) if isinstance(url, str) else url
+    token = "; in a token write / as %2F, and # as %23" if "@" in str(text) else ""
     return InputError(
         f"the url {shown(text)} is no address; write redis://host:port (rediss:// with TLS), "
-        "unix:/path, or http://host:port (https:// with TLS), without a path"
+        f"unix:/path, or http://host:port (https:// with TLS), without a path{token}"
     )
+
+
+def masked(url: str) -> str:
+    """Returns a URL for an error, without what may be a token."""
+    return re.sub(r"^([a-z]*:(?://)?)?.*@", r"\1…@", url, flags=re.S)
+
+
+def check_tls(tls: object, encrypted: bool, shown_url: str) -> None:
+    """Raises unless tls is a context that is used, or None."""
+    if tls is None:
+        return
+    if not isinstance(tls, ssl.SSLContext):
+        raise InputError(
+            f"tls must be an ssl.SSLContext, such as that of ssl.create_default_context(), "
+            f"not {shown(tls)}"
+        )
+    if not encrypted:
+        raise InputError(
+            f"tls has no effect with {shown_url}; write rediss:// or https:// in the url"
+        )
 
 
 def check_token(token: object) -> Optional[str]:

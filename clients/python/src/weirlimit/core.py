@@ -19,7 +19,14 @@ from .address import Address
 from .breaker import Breaker
 from .calls import Call, Pairs, Target
 from .decision import Block, Decision, Reset, Settlement, decision_of, instant
-from .errors import BusyError, ExpiredError, InputError, UnavailableError, WeirError
+from .errors import (
+    BusyError,
+    ExpiredError,
+    InputError,
+    ProtocolError,
+    UnavailableError,
+    WeirError,
+)
 
 logger = logging.getLogger("weirlimit")
 
@@ -112,8 +119,9 @@ class Core:
                 raise
             except UnavailableError as err:
                 failure = err
-            except WeirError:  # an answer, although no decision
-                self._note_success()
+            except WeirError as err:
+                if isinstance(outcome, Arrived) and not isinstance(err, ProtocolError):
+                    self._note_success()  # an answer of weir, although no decision
                 raise
             else:
                 self._note_success()
@@ -224,9 +232,8 @@ class LimiterCore:
         """Takes units at the first instant at which they fit, and sleeps until then. It reserves
         them, because only a reservation can be cancelled before its start."""
         pairs, n = inputs.check_key(key), inputs.check_units(n)
-        max_wait_ms = inputs.check_seconds(max_wait, "the longest wait")
-        id = inputs.check_id(id) or random_id()
-        decision, _ = yield from self.open(pairs, n, None, max_wait_ms, id)
+        max_wait_ms = inputs.check_wait(max_wait)
+        decision, _ = yield from self.open(pairs, n, None, max_wait_ms, inputs.check_id(id))
         return decision
 
     def record(self, key: inputs.Key, n: int, id: Optional[str]) -> Steps[Decision]:
@@ -250,10 +257,12 @@ class LimiterCore:
     ) -> Steps[int]:
         """Gives units of a grant back, and returns their number."""
         pairs, n = inputs.check_key(key), inputs.check_units(n)
-        if isinstance(of, Decision):
-            at_us = of.at_us
-        else:
+        if not isinstance(of, Decision):
             at_us = inputs.check_number(of, "at_us", 0, inputs.MAX_INSTANT)
+        elif of.error is not None:
+            return 0  # when_down has decided, so nothing is known to be charged
+        else:
+            at_us = of.start_us or of.at_us
         id = self.core.id_for(id)
         members = yield from self.core.exchange(calls.refund(self.target, pairs, at_us, n, id))
         return int(members["refunded"])
@@ -287,9 +296,8 @@ class LimiterCore:
         if ttl is not None:
             ttl_ms = inputs.check_seconds(ttl, "the life of a reservation", least_ms=1)
         if max_wait is not None:
-            max_wait_ms = inputs.check_seconds(max_wait, "the longest wait")
-        id = inputs.check_id(id) or random_id()  # whoever can guess it can settle it
-        return (yield from self.open(pairs, n, ttl_ms, max_wait_ms, id))
+            max_wait_ms = inputs.check_wait(max_wait)
+        return (yield from self.open(pairs, n, ttl_ms, max_wait_ms, inputs.check_id(id)))
 
     def open(
         self,
@@ -297,16 +305,41 @@ class LimiterCore:
         n: int,
         ttl_ms: Optional[int],
         max_wait_ms: Optional[int],
-        id: str,
+        id: Optional[str],
     ) -> Steps[Tuple[Decision, "ReservationCore"]]:
-        """Opens a reservation, and sleeps until its start."""
-        call = calls.about_key("reserve", self.target, pairs, n, id, max_wait_ms, ttl_ms)
-        members = yield from self.core.decide(call, n)
+        """Opens a reservation, and sleeps until its start. A call that is interrupted or cancelled
+        leaves none behind: without an id of the program nobody could settle it."""
+        unique = id or random_id()  # whoever can guess it can settle it
+        call = calls.about_key("reserve", self.target, pairs, n, unique, max_wait_ms, ttl_ms)
+        try:
+            members = yield from self.core.decide(call, n)
+        except (GeneratorExit, WeirError):  # nothing more can be sent; nothing was opened
+            raise
+        except BaseException:  # a cancelled task, or an interrupt from the keyboard
+            if id is None:
+                yield from self.give_back(call)
+            raise
+        decision, opened = self.read_opened(members)
+        yield from opened.sleep(decision)
+        return decision, opened
+
+    def read_opened(self, members: Dict[str, Any]) -> Tuple[Decision, "ReservationCore"]:
+        """Returns the decision and the reservation in an answer."""
         decision = decision_of(members)
         opened = ReservationCore(self.core, members.get("reservation", ""), decision.granted)
         opened.note(members)
-        yield from opened.sleep(decision)
         return decision, opened
+
+    def give_back(self, call: Call) -> Steps[None]:
+        """Cancels a reservation whose answer nobody has read. The call is made again: its
+        idempotency key brings the answer."""
+        try:
+            members = yield from self.core.exchange(call, CANCEL_TIMEOUT)
+        except WeirError as err:
+            logger.warning("a cancelled reservation perhaps keeps its units: %s", err)
+            return
+        _, opened = self.read_opened(members)
+        yield from opened.cancel()
 
 
 def check_names(names: Sequence[str]) -> Tuple[str, ...]:

@@ -27,6 +27,7 @@ class Decision:
     limit: str = ""  # the limit that denied; "" if none did
     at_us: int = 0  # the instant of the decision, microseconds since 1970, for a refund
     start_after: float = 0  # of a wait: until the granted instant
+    start_us: int = 0  # of a wait: that instant, as at_us; 0 of a replay
     degraded: bool = False  # weir's store, or weir itself, did not answer
     cached: bool = False  # a denial that weir repeats from memory
     replayed: bool = False  # the answer to an earlier call with the same id
@@ -47,6 +48,7 @@ def decision_of(members: Dict[str, Any]) -> Decision:
         limit=members["limit"],
         at_us=members["at_us"],
         start_after=members.get("start_after_ms", 0) / 1000,
+        start_us=members.get("start_us", 0),
         degraded=members.get("degraded", False),
         cached=members.get("cached", False),
         replayed=members.get("replayed", False),

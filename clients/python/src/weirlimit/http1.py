@@ -18,7 +18,7 @@ from .errors import (
     UnavailableError,
     WeirError,
 )
-from .resp import NO_TOKEN, WRONG_TOKEN
+from .resp import NO_TOKEN, WRONG_TOKEN, whole, words
 
 MAX_HEAD = 64 << 10  # bytes of the status line and the header fields
 MAX_BODY = 4 << 20
@@ -86,6 +86,8 @@ def parse_body(
     if fields.get("transfer-encoding", "").lower() == "chunked":
         return parse_chunks(data, at)
     length = fields.get("content-length", "")
+    if length == "" and status >= 400:
+        return data[at:], len(data)  # of another server; the end of the connection ends it
     if not re.fullmatch("[0-9]{1,9}", length) or int(length) > MAX_BODY:
         raise ProtocolError(f"a body of {length or 'unknown'} bytes")
     size = int(length)
@@ -148,7 +150,9 @@ class Codec:
         except ProtocolError as err:
             raise no_answer(self._place, str(err)) from None
         for answer in answers:
-            if answer.fields.get("connection", "").lower() == "close":
+            sized = answer.fields.keys() & {"content-length", "transfer-encoding"}
+            endless = answer.status >= 400 and not sized
+            if endless or answer.fields.get("connection", "").lower() == "close":
                 self.closing = True
         return answers
 
@@ -158,16 +162,20 @@ class Codec:
         try:
             members = json.loads(answer.body)
             if answer.status == 200 or denied:
-                return READERS[call.verb](members)
+                return read_members(call, members)
             detail = members["detail"]
-        except (TypeError, ValueError, KeyError):
+        except (TypeError, ValueError, KeyError, RecursionError):
             raise self.other_server(call, answer) from None
-        raise self.error(answer, detail)
+        if not isinstance(detail, str):
+            raise self.other_server(call, answer)
+        raise self.error(call, answer, detail)
 
-    def error(self, answer: Answer, detail: str) -> WeirError:
+    def error(self, call: Call, answer: Answer, detail: str) -> WeirError:
         """Returns the error of a problem document."""
         status = answer.status
-        if status == 503:
+        if status == 400 or (status == 404 and "no policy" in detail):
+            return InputError(detail)
+        if status >= 500:
             return UnavailableError(f"weir at {self._place} made no decision: {detail}")
         if status == 401:
             return AuthError(WRONG_TOKEN if self._has_token else NO_TOKEN)
@@ -177,13 +185,15 @@ class Codec:
             return SettledError(detail)
         if status == 410:
             return ExpiredError(detail)
-        return InputError(detail)
+        return self.other_server(call, answer)
 
     def other_server(self, call: Call, answer: Answer) -> WeirError:
         """Returns the error of an answer that weir of this version does not send."""
         status, where = answer.status, f"{self._place} to {call.path.partition('?')[0]}"
-        if status in (502, 503, 504):  # of a proxy
+        if status >= 502:  # of a proxy
             return UnavailableError(f"{self._place} has no weir behind it: status {status}")
+        if b"HTTPS server" in answer.body:
+            return ProtocolError(f"{self._place} uses TLS; write https:// in the url")
         return ProtocolError(
             f"status {status} and {answer.body[:60].decode(errors='replace')!r} of {where} is no "
             "answer of weir, or of another version; use the address of --listen, and weirlimit and "
@@ -201,8 +211,9 @@ def no_answer(place: str, got: str) -> ProtocolError:
 
 def read_decision(members: Dict[str, Any]) -> Dict[str, Any]:
     """Reads the answer to a check, a peek or a reservation."""
-    for name in ("allowed", "granted", "remaining", "retry_after_ms", "reset_after_ms", "limit"):
-        members[name]  # a missing one is an answer of another version
+    for name in ("allowed", "granted", "remaining", "retry_after_ms", "reset_after_ms"):
+        whole(members[name])  # another one is an answer of another version
+    words(members["limit"])
     members["at_us"] = micros(members["at"])
     return with_ends(members)
 
@@ -228,28 +239,14 @@ def with_ends(members: Dict[str, Any]) -> Dict[str, Any]:
     for name in ("expires_at", "held_until"):
         if name in members:
             members[name + "_us"] = micros(members[name])
+    if "start_at" in members:
+        members["start_us"] = micros(members["start_at"])
     return members
-
-
-def read_count(members: Dict[str, Any]) -> Dict[str, Any]:
-    return {"count": members["count"]}
-
-
-def read_reset(members: Dict[str, Any]) -> Dict[str, Any]:
-    return {"reset": members["reset"], "kept": members["kept"]}
 
 
 def read_block(members: Dict[str, Any]) -> Dict[str, Any]:
     until = members.get("blocked_until")
     return {"limits": members["limits"], "until_us": micros(until) if until else 0}
-
-
-def read_settled(members: Dict[str, Any]) -> Dict[str, Any]:
-    return {name: members[name] for name in ("reserved", "actual", "refunded", "recorded")}
-
-
-def read_refunded(members: Dict[str, Any]) -> Dict[str, Any]:
-    return {"refunded": members["refunded"]}
 
 
 def read_policies(members: Dict[str, Any]) -> Dict[str, Any]:
@@ -260,15 +257,26 @@ READERS = {
     "check": read_decision,
     "peek": read_decision,
     "record": read_decision,
-    "count": read_count,
     "reserve": read_reserved,
     "extend": read_extended,
-    "settle": read_settled,
-    "refund": read_refunded,
-    "reset": read_reset,
     "block": read_block,
     "policies": read_policies,
 }
+
+# The members of the other answers.
+NAMES = {
+    "count": ("count",),
+    "settle": ("reserved", "actual", "refunded", "recorded"),
+    "refund": ("refunded",),
+    "reset": ("reset", "kept"),
+}
+
+
+def read_members(call: Call, members: Dict[str, Any]) -> Dict[str, Any]:
+    """Reads an answer. Later versions of weir may add members."""
+    if call.verb in READERS:
+        return READERS[call.verb](members)
+    return {name: members[name] for name in NAMES[call.verb]}
 
 
 def micros(instant: str) -> int:

@@ -117,6 +117,12 @@ def check_seconds(value: object, name: str, least_ms: int = 0, most_ms: int = MA
     return math.ceil(milliseconds)
 
 
+def check_wait(seconds: object) -> int:
+    """Returns a longest wait in milliseconds. Infinity, −1 on the wire, is as long as the policy
+    allows."""
+    return -1 if seconds == math.inf else check_seconds(seconds, "the longest wait")
+
+
 def encoded(text: str, what: str) -> bytes:
     """Returns the UTF-8 of a text."""
     try:

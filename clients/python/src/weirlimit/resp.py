@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 from .calls import Call
 from .errors import (
@@ -19,6 +19,7 @@ from .errors import (
 MAX_LINE = 64 << 10  # bytes; the longest line is that of an error
 MAX_BULK = 1 << 20  # bytes of a string
 MAX_ELEMENTS = 100_000  # of an array
+MAX_DEPTH = 4  # of arrays in arrays; weir sends two
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Parser:
         return replies
 
 
-def parse(data: bytes, at: int) -> Optional[Tuple[Any, int]]:
+def parse(data: bytes, at: int, depth: int = 0) -> Optional[Tuple[Any, int]]:
     """Returns the reply that begins at an offset, and the offset behind it; None if bytes lack."""
     end = data.find(b"\r\n", at)
     if end < 0:
@@ -77,7 +78,7 @@ def parse(data: bytes, at: int) -> Optional[Tuple[Any, int]]:
     if kind == b"$":
         return parse_bulk(data, at, number(line))
     if kind == b"*":
-        return parse_array(data, at, number(line))
+        return parse_array(data, at, number(line), depth)
     raise ProtocolError(described(kind + line))
 
 
@@ -95,15 +96,17 @@ def parse_bulk(data: bytes, at: int, size: int) -> Optional[Tuple[Any, int]]:
     return text(data[at : at + size]), at + size + 2
 
 
-def parse_array(data: bytes, at: int, count: int) -> Optional[Tuple[Any, int]]:
+def parse_array(data: bytes, at: int, count: int, depth: int) -> Optional[Tuple[Any, int]]:
     """Returns an array of so many replies; −1 stands for None."""
     if count == -1:
         return None, at
     if not 0 <= count <= MAX_ELEMENTS:
         raise ProtocolError(f"an array of {count} elements")
+    if depth == MAX_DEPTH:
+        raise ProtocolError(f"arrays in arrays, {depth} and more deep")
     elements = []
     for _ in range(count):
-        parsed = parse(data, at)
+        parsed = parse(data, at, depth + 1)
         if parsed is None:
             return None
         element, at = parsed
@@ -169,7 +172,7 @@ class Codec:
         if isinstance(reply, ErrorReply):
             raise self.error(reply)
         try:
-            return READERS[call.verb](call, reply)
+            return READERS.get(call.verb, read_elements)(call, reply)
         except (TypeError, ValueError, IndexError):
             raise ProtocolError(
                 f"the answer of {self._place} to {call.command[0]} is that of another version: "
@@ -214,11 +217,16 @@ def no_answer(place: str, got: str) -> ProtocolError:
             f"{place} answers in HTTP, not RESP; use the address of --resp-listen, or "
             f"http://{place}"
         )
+    if got.startswith(ALERT_OF_TLS):
+        return ProtocolError(f"{place} uses TLS; write rediss:// in the url")
     return ProtocolError(f"{got} of {place} is no answer of weir; use the address of --resp-listen")
 
 
+ALERT_OF_TLS = "'\\x15\\x03"  # of a server that expects TLS, as an error shows it
+
+
 def read_decision(call: Call, reply: Any) -> Dict[str, Any]:
-    """Reads nine elements, then whether it is a replay, then the wait."""
+    """Reads nine elements, and whether it is a replay."""
     return decision_members(call, reply, 9)
 
 
@@ -238,20 +246,28 @@ def decision_members(call: Call, reply: Any, at: int) -> Dict[str, Any]:
     }
     if call.options.get("id"):
         members["replayed"] = whole(reply[at]) == 1
+    return members
+
+
+def read_start(members: Dict[str, Any], call: Call, reply: Any, at: int) -> Dict[str, Any]:
+    """Reads the start of a call that may wait: its instant, and the milliseconds until then."""
     if call.options.get("wait"):
-        members["start_after_ms"] = whole(reply[-1])
+        members["start_us"] = whole(reply[at])
+        members["start_after_ms"] = whole(reply[at + 1])
     return members
 
 
 def read_reserved(call: Call, reply: Any) -> Dict[str, Any]:
-    """Reads a decision, the reservation, its end, whether it is a replay, and the end of a hold."""
+    """Reads a decision, the reservation, its end, whether it is a replay, the end of a hold, and
+    the start."""
     members = decision_members(call, reply, 11)
     members["reservation"] = words(reply[9])
     members["expires_at_us"] = whole(reply[10])
-    following = 11 + sum(call.options.values())
-    if len(reply) > following:
-        members["held_until_us"] = whole(reply[11 + call.options["id"]])
-    return members
+    following = 11 + call.options["id"]
+    holds = len(reply) > following + 2 * call.options["wait"]
+    if holds:
+        members["held_until_us"] = whole(reply[following])
+    return read_start(members, call, reply, following + holds)
 
 
 def read_extended(call: Call, reply: Any) -> Dict[str, Any]:
@@ -264,60 +280,57 @@ def read_extended(call: Call, reply: Any) -> Dict[str, Any]:
     return members
 
 
-def read_settled(_: Call, reply: Any) -> Dict[str, Any]:
-    reserved, actual, refunded, recorded = reply[:4]
-    return {
-        "reserved": whole(reserved),
-        "actual": whole(actual),
-        "refunded": whole(refunded),
-        "recorded": whole(recorded),
-    }
-
-
-def read_refunded(_: Call, reply: Any) -> Dict[str, Any]:
-    return {"refunded": whole(reply)}
-
-
-def read_count(_: Call, reply: Any) -> Dict[str, Any]:
-    return {"count": whole(reply)}
-
-
-def read_reset(_: Call, reply: Any) -> Dict[str, Any]:
-    done, kept = reply[:2]
-    return {"reset": list(done), "kept": list(kept)}
-
-
-def read_block(_: Call, reply: Any) -> Dict[str, Any]:
-    limits, until_us = reply[:2]
-    return {"limits": list(limits), "until_us": whole(until_us)}
-
-
-def read_policies(_: Call, reply: Any) -> Dict[str, Any]:
-    return {"policies": [words(policy[0]) for policy in reply]}
-
-
-READERS = {
-    "check": read_decision,
-    "peek": read_decision,
-    "record": read_decision,
-    "count": read_count,
-    "reserve": read_reserved,
-    "extend": read_extended,
-    "settle": read_settled,
-    "refund": read_refunded,
-    "reset": read_reset,
-    "block": read_block,
-    "policies": read_policies,
-}
-
-
 def whole(value: Any) -> int:
+    """Returns a whole number. It raises TypeError for another value."""
     if not isinstance(value, int):
         raise TypeError
     return value
 
 
 def words(value: Any) -> str:
+    """Returns a text. It raises TypeError for another value."""
     if not isinstance(value, str):
         raise TypeError
     return value
+
+
+def names(value: Any) -> List[str]:
+    """Returns a list of texts. It raises TypeError for another value."""
+    if not isinstance(value, list):
+        raise TypeError
+    return [words(each) for each in value]
+
+
+def read_policies(_: Call, reply: Any) -> Dict[str, Any]:
+    return {"policies": [words(policy[0]) for policy in reply]}
+
+
+# The members of answers that are no decision, in the order of their elements. An answer of one
+# member is that element.
+ELEMENTS: Dict[str, Dict[str, Callable[[Any], Any]]] = {
+    "count": {"count": whole},
+    "settle": {"reserved": whole, "actual": whole, "refunded": whole, "recorded": whole},
+    "refund": {"refunded": whole},
+    "reset": {"reset": names, "kept": names},
+    "block": {"limits": names, "until_us": whole},
+}
+
+
+def read_elements(call: Call, reply: Any) -> Dict[str, Any]:
+    """Reads the answer to a call that decides nothing. Later versions of weir may append
+    elements."""
+    members = ELEMENTS[call.verb]
+    elements = reply if len(members) > 1 else [reply]
+    if not isinstance(elements, list):
+        raise TypeError
+    return {name: members[name](elements[at]) for at, name in enumerate(members)}
+
+
+READERS = {
+    "check": read_decision,
+    "peek": read_decision,
+    "record": read_decision,
+    "reserve": read_reserved,
+    "extend": read_extended,
+    "policies": read_policies,
+}

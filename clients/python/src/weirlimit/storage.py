@@ -1,4 +1,4 @@
-"""A storage for the package limits, 5 or newer, and so for Flask-Limiter and SlowAPI::
+"""A storage for the package limits, 2.8 or newer, and so for Flask-Limiter and SlowAPI::
 
     import weirlimit.storage  # makes weir:// known to limits
 
@@ -112,9 +112,9 @@ def history_of(weir: Any, key: str) -> History:
 
 
 def short(key: str) -> str:
-    """Returns the key, or a hash of one that is too long."""
+    """Returns the key, or a hash of one that is too long, or no valid Unicode."""
     data = key.encode(errors="surrogatepass")
-    if len(data) <= MAX_VALUE_BYTES:
+    if len(data) <= MAX_VALUE_BYTES and data.decode(errors="replace") == key:
         return key
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
@@ -125,7 +125,7 @@ class WeirStorage(limits.storage.Storage, limits.storage.MovingWindowSupport):
     STORAGE_SCHEME = SCHEMES
 
     def __init__(self, uri: str, wrap_exceptions: bool = False, **options: Any) -> None:
-        super().__init__(uri, wrap_exceptions)
+        super().__init__(uri, wrap_exceptions=wrap_exceptions)
         self._weir = client.Weir(url_of(uri), **options)
 
     @property
@@ -153,7 +153,7 @@ class WeirStorage(limits.storage.Storage, limits.storage.MovingWindowSupport):
     def reset(self) -> None:
         raise NotImplementedError(NO_RESET)
 
-    def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+    def incr(self, key: str, expiry: int, amount: int = 1, **_: Any) -> int:
         raise ConfigurationError(OTHER_STRATEGY)
 
     def get(self, key: str) -> int:
@@ -169,7 +169,7 @@ class AsyncWeirStorage(limits.aio.storage.Storage, limits.aio.storage.MovingWind
     STORAGE_SCHEME = ["async+" + scheme for scheme in SCHEMES]
 
     def __init__(self, uri: str, wrap_exceptions: bool = False, **options: Any) -> None:
-        super().__init__(uri, wrap_exceptions)
+        super().__init__(uri, wrap_exceptions=wrap_exceptions)
         self._weir = aio.Weir(url_of(uri), **options)
 
     @property
@@ -197,7 +197,7 @@ class AsyncWeirStorage(limits.aio.storage.Storage, limits.aio.storage.MovingWind
     async def reset(self) -> None:
         raise NotImplementedError(NO_RESET)
 
-    async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+    async def incr(self, key: str, expiry: int, amount: int = 1, **_: Any) -> int:
         raise ConfigurationError(OTHER_STRATEGY)
 
     async def get(self, key: str) -> int:

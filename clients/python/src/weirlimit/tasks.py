@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from typing import Any, Deque, List, Optional, Tuple, TypeVar
+from typing import Any, Deque, Optional, Set, Tuple, TypeVar
 
+from . import lanes
 from .address import Address
 from .calls import Call
 from .core import Arrived, Outcome, Pause, Send, Steps
 from .errors import BusyError, InputError, UnavailableError, WeirError
-from .threads import CLOSED, copy_of, lost, none_free, too_many
+from .threads import copy_of, lost
 
 T = TypeVar("T")
 
@@ -25,8 +26,26 @@ async def run(steps: Steps[T], pool: "Pool") -> T:
                 outcome = await make(step, pool)
             except BaseException as err:  # such as the cancellation of the task
                 step = steps.throw(err)
-            else:
-                step = steps.send(outcome)
+                break
+            step = steps.send(outcome)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    # What is left gives units back. A task of its own makes that, because a task that is cancelled
+    # may be cancelled again, as in a scope of anyio.
+    task = asyncio.ensure_future(finish(step, steps, pool))
+    unfinished.add(task)
+    task.add_done_callback(unfinished.discard)
+    return await asyncio.shield(task)
+
+
+unfinished: Set["asyncio.Future[Any]"] = set()  # an event loop refers to its tasks weakly
+
+
+async def finish(step: Any, steps: Steps[T], pool: "Pool") -> T:
+    """Makes the steps that are left, to the end."""
+    try:
+        while True:
+            step = steps.send(await make(step, pool))
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
 
@@ -43,7 +62,7 @@ async def make(step: Any, pool: "Pool") -> Outcome:
         return err
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.Protocol, lanes.Lane):
     """A connection with calls in flight."""
 
     def __init__(self, address: Address) -> None:
@@ -53,7 +72,6 @@ class Connection(asyncio.Protocol):
         self._pending: Deque["asyncio.Future[Any]"] = deque()
         self._reads = 0
         self.error: Optional[WeirError] = None  # why it has ended
-        self.in_flight = 0
 
     @property
     def usable(self) -> bool:
@@ -126,34 +144,55 @@ class Connection(asyncio.Protocol):
             self.fail(copy_of(error))
 
 
+class Waiter(lanes.Waiter[Connection]):
+    """A task that waits for a connection."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.given: "asyncio.Future[Optional[Connection]]" = loop.create_future()
+
+    @property
+    def gone(self) -> bool:
+        """Reports whether it has waited for too long, or is cancelled."""
+        return self.given.done()
+
+    def give(self, lane: Optional[Connection]) -> None:
+        self.given.set_result(lane)
+
+    def expire(self, error: WeirError) -> None:
+        """Ends the wait with an error."""
+        if not self.gone:
+            self.given.set_exception(error)
+
+    def connection(self) -> Optional[Connection]:
+        """Returns the connection that it was given, if it was."""
+        ended = self.given.done() and not self.given.cancelled()
+        return self.given.result() if ended and self.given.exception() is None else None
+
+
 class Pool:
     """The connections of a client."""
 
     def __init__(self, address: Address, max_pending: int) -> None:
         self._address = address
-        self._most, self._shared = address.lanes
         self._max_pending = max_pending
         self._loop: Optional[asyncio.AbstractEventLoop] = None
-        self._closed = False
         self._reset()
 
     def _reset(self) -> None:
-        self._connections: List[Connection] = []
-        self._connecting = 0
-        self._pending = 0  # calls in flight, and calls that wait for a connection
-        self._waiters: Deque["asyncio.Future[Optional[Connection]]"] = deque()
+        self._lanes: lanes.Lanes[Connection] = lanes.Lanes(self._address, self._max_pending)
 
     async def exchange(self, call: Call, deadline: float) -> Outcome:
         """Sends a call over a connection with room."""
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # another asyncio.run: the connections ended with its loop
-            self._loop = loop
+        if loop is not self._loop and not self._lanes.closed:
+            if self._loop is not None and self._loop.is_running():
+                raise InputError(
+                    "another event loop, which runs in another thread, uses this client; "
+                    "make a client for each loop"
+                )
+            self._loop = loop  # another asyncio.run: the connections ended with its loop
             self._reset()
-        if self._closed:
-            raise InputError(CLOSED)
-        if self._pending >= self._max_pending:
-            raise BusyError(too_many(self._address, self._pending))
-        self._pending += 1
+        self._lanes.enter()
         try:
             connection = await self._acquire(deadline)
             try:
@@ -161,77 +200,46 @@ class Pool:
             finally:
                 self._release(connection)
         finally:
-            self._pending -= 1
+            self._lanes.leave()
 
     async def _acquire(self, deadline: float) -> Connection:
         """Returns a connection with room for a call, perhaps a new one."""
         while True:
-            connection = self._find()
+            connection = self._lanes.take()
             if connection is not None:
-                connection.in_flight += 1
                 return connection
-            if len(self._connections) + self._connecting < self._most:
+            if self._lanes.may_connect():
                 return await self._connect(deadline)
             connection = await self._wait(deadline)
             if connection is not None:
                 return connection
 
-    def _find(self) -> Optional[Connection]:
-        """Returns an open connection with room, and drops those that have ended."""
-        self._connections = [each for each in self._connections if each.usable]
-        for connection in self._connections:
-            if self._shared or connection.in_flight == 0:
-                return connection
-        return None
-
     async def _wait(self, deadline: float) -> Optional[Connection]:
         """Waits for a connection; None = look for one again."""
-        assert self._loop is not None
-        waiter: "asyncio.Future[Optional[Connection]]" = self._loop.create_future()
-        self._waiters.append(waiter)
-        timer = self._loop.call_later(deadline - time.monotonic(), self._expire, waiter)
+        loop = asyncio.get_running_loop()
+        waiter = Waiter(loop)
+        self._lanes.waiters.append(waiter)
+        left = deadline - time.monotonic()
+        timer = loop.call_later(left, waiter.expire, self._lanes.none_free())
         try:
-            return await waiter
+            return await waiter.given
         except asyncio.CancelledError:
-            given = waiter.result() if waiter.done() and not waiter.cancelled() else None
-            if given is not None:  # at the same instant
-                self._release(given)
+            connection = waiter.connection()
+            if connection is not None:  # at the same instant
+                self._release(connection)
             else:
-                self._wake()
+                self._lanes.wake()
             raise
         finally:
             timer.cancel()
 
-    def _expire(self, waiter: "asyncio.Future[Optional[Connection]]") -> None:
-        if not waiter.done():
-            waiter.set_exception(UnavailableError(none_free(self._address)))
-
-    def _wake(self) -> None:
-        """Gives connections with room to those that wait, in their order."""
-        while self._waiters:
-            if self._waiters[0].done():  # it has waited for too long, or is cancelled
-                self._waiters.popleft()
-                continue
-            connection = self._find()
-            may_connect = len(self._connections) + self._connecting < self._most
-            if connection is None and not may_connect:
-                return
-            if connection is not None:
-                connection.in_flight += 1
-            self._waiters.popleft().set_result(connection)
-            if connection is None:
-                return  # this one connects
-
     async def _connect(self, deadline: float) -> Connection:
         """Opens a connection."""
-        self._connecting += 1
+        self._lanes.connecting += 1
         try:
             left = deadline - time.monotonic()
             _, connection = await asyncio.wait_for(dial(self._address), left)
-            connection.in_flight = 1
-            self._connections.append(connection)
-            if self._closed:
-                connection.fail(BusyError(CLOSED))
+            self._lanes.connected(connection)
             return connection
         except asyncio.TimeoutError:
             raise UnavailableError(
@@ -240,21 +248,17 @@ class Pool:
         except OSError as err:
             raise lost(self._address, err) from None
         finally:
-            self._connecting -= 1
-            self._wake()
+            self._lanes.connecting -= 1
+            self._lanes.wake()
 
     def _release(self, connection: Connection) -> None:
-        connection.in_flight -= 1
-        if not connection.usable and connection.in_flight == 0:
+        if self._lanes.release(connection):
             connection.fail(UnavailableError("the connection has ended"))
-        self._wake()
 
     def close(self) -> None:
         """Ends the connections."""
-        self._closed = True
-        for connection in self._connections:
-            connection.fail(BusyError(CLOSED))
-        self._connections = []
+        for connection in self._lanes.close():
+            connection.fail(BusyError(lanes.CLOSED))
 
 
 async def dial(address: Address) -> Tuple[asyncio.BaseTransport, Connection]:

@@ -12,12 +12,13 @@ import ssl
 import threading
 import time
 from collections import deque
-from typing import Any, Deque, List, Optional, TypeVar, Union
+from typing import Any, Deque, List, Optional, Tuple, TypeVar, Union
 
+from . import lanes
 from .address import Address
 from .calls import Call
 from .core import Arrived, Outcome, Pause, Send, Steps
-from .errors import AuthError, BusyError, InputError, ProtocolError, UnavailableError, WeirError
+from .errors import AuthError, BusyError, ProtocolError, UnavailableError, WeirError
 from .forks import renew_after_fork
 
 T = TypeVar("T")
@@ -122,7 +123,7 @@ class Tls:
             parts.append(part)
 
 
-class Connection:
+class Connection(lanes.Lane):
     """A connection with calls in flight."""
 
     def __init__(self, address: Address, deadline: float) -> None:
@@ -136,7 +137,6 @@ class Connection:
         self._reads = 0
         self._used = time.monotonic()
         self.error: Optional[WeirError] = None  # why it has ended
-        self.in_flight = 0  # protected by the lock of the pool
         self._socket = dial(address, deadline)
         # Each direction has a socket object, because a timeout belongs to the object.
         self._writer = self._socket.dup()
@@ -158,7 +158,8 @@ class Connection:
 
     @property
     def usable(self) -> bool:
-        """Reports whether further calls can be sent. The pool's lock is held."""
+        """Reports whether further calls can be sent. The pool's lock, which protects in_flight, is
+        held."""
         if self.error is not None or self._codec.closing:
             return False
         idle = self.in_flight == 0 and time.monotonic() - self._used > STALE
@@ -240,6 +241,9 @@ class Connection:
             self.fail(lost(self._address, err))
         except WeirError as err:
             self.fail(err)
+        except BaseException:  # an interrupt: perhaps bytes are lost, and answers would go astray
+            self.fail(UnavailableError(f"a call to weir at {self._address.place} was interrupted"))
+            raise
         finally:
             self._pass_on()
 
@@ -319,9 +323,7 @@ def dial(address: Address, deadline: float) -> socket.socket:
     if address.path is not None:
         return connect(socket.AF_UNIX, address.path, deadline)
     failure: OSError = OSError("its name has no address")
-    for family, _, _, _, place in socket.getaddrinfo(
-        address.host, address.port, type=socket.SOCK_STREAM
-    ):
+    for family, place in look_up(address.host, address.port, deadline):
         try:
             sock = connect(family, place, deadline)
         except OSError as err:
@@ -330,6 +332,41 @@ def dial(address: Address, deadline: float) -> socket.socket:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return sock
     raise failure
+
+
+Places = List[Tuple[int, Any]]  # families and addresses of sockets
+
+
+def look_up(host: str, port: int, deadline: float) -> Places:
+    """Returns the addresses of a name. A look-up has no timeout, so a thread of its own makes it,
+    and goes on alone where it takes too long."""
+    try:
+        return addresses(host, port, socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        pass  # a name, not an address
+    found: Places = []
+    failed: List[OSError] = []
+    done = threading.Event()
+
+    def find() -> None:
+        try:
+            found.extend(addresses(host, port, 0))
+        except OSError as err:
+            failed.append(err)
+        finally:
+            done.set()
+
+    threading.Thread(target=find, name="weirlimit look-up", daemon=True).start()
+    if not done.wait(left(deadline)):
+        raise OSError("the look-up of its name timed out")
+    if failed:
+        raise failed[0]
+    return found
+
+
+def addresses(host: str, port: int, flags: int) -> Places:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    return [(family, place) for family, _, _, _, place in found]
 
 
 def connect(family: int, place: Any, deadline: float) -> socket.socket:
@@ -373,12 +410,20 @@ def copy_of(err: WeirError) -> WeirError:
     return type(err)(*err.args)
 
 
-class Waiter:
+class Waiter(lanes.Waiter[Connection]):
     """A thread that waits for a connection."""
 
     def __init__(self) -> None:
         self.connection: Optional[Connection] = None
         self.woken = threading.Event()
+
+    @property
+    def gone(self) -> bool:
+        return False  # it leaves the queue itself
+
+    def give(self, lane: Optional[Connection]) -> None:
+        self.connection = lane
+        self.woken.set()
 
 
 class Pool:
@@ -386,33 +431,24 @@ class Pool:
 
     def __init__(self, address: Address, max_pending: int) -> None:
         self._address = address
-        self._most, self._shared = address.lanes
         self._max_pending = max_pending
         self._reset()
         renew_after_fork(self)
 
     def _reset(self) -> None:
         self._lock = threading.Lock()  # protects the following
-        self._connections: List[Connection] = []
-        self._connecting = 0
-        self._pending = 0  # calls in flight, and calls that wait for a connection
-        self._waiters: Deque[Waiter] = deque()
-        self._closed = False
+        self._lanes: lanes.Lanes[Connection] = lanes.Lanes(self._address, self._max_pending)
 
     def after_fork(self) -> None:
         """Forgets the connections of the parent process, which goes on with them."""
-        for connection in self._connections:
+        for connection in self._lanes.open:
             connection.drop()
         self._reset()
 
     def exchange(self, call: Call, deadline: float) -> Outcome:
         """Sends a call over a connection with room."""
         with self._lock:
-            if self._closed:
-                raise InputError(CLOSED)
-            if self._pending >= self._max_pending:
-                raise BusyError(too_many(self._address, self._pending))
-            self._pending += 1
+            self._lanes.enter()
         try:
             connection = self._acquire(deadline)
             try:
@@ -421,35 +457,26 @@ class Pool:
                 self._release(connection)
         finally:
             with self._lock:
-                self._pending -= 1
+                self._lanes.leave()
 
     def _acquire(self, deadline: float) -> Connection:
         """Returns a connection with room for a call, perhaps a new one."""
         while True:
             waiter = None
             with self._lock:
-                connection = self._find()
+                connection = self._lanes.take()
                 if connection is not None:
-                    connection.in_flight += 1
                     return connection
-                if len(self._connections) + self._connecting < self._most:
-                    self._connecting += 1
+                if self._lanes.may_connect():
+                    self._lanes.connecting += 1
                 else:
                     waiter = Waiter()
-                    self._waiters.append(waiter)
+                    self._lanes.waiters.append(waiter)
             if waiter is None:
                 return self._connect(deadline)
             connection = self._wait(waiter, deadline)
             if connection is not None:
                 return connection
-
-    def _find(self) -> Optional[Connection]:
-        """Returns an open connection with room, and drops those that have ended."""
-        self._connections = [each for each in self._connections if each.usable]
-        for connection in self._connections:
-            if self._shared or connection.in_flight == 0:
-                return connection
-        return None
 
     def _wait(self, waiter: Waiter, deadline: float) -> Optional[Connection]:
         """Waits for a connection; None = look for one again."""
@@ -458,47 +485,27 @@ class Pool:
         with self._lock:
             if waiter.woken.is_set():
                 return waiter.connection
-            self._waiters.remove(waiter)
-        raise UnavailableError(none_free(self._address))
-
-    def _wake(self) -> None:
-        """Gives connections with room to those that wait, in their order. The lock is held."""
-        while self._waiters:
-            connection = self._find()
-            may_connect = len(self._connections) + self._connecting < self._most
-            if connection is None and not may_connect:
-                return
-            waiter = self._waiters.popleft()
-            waiter.connection = connection
-            if connection is not None:
-                connection.in_flight += 1
-            waiter.woken.set()
-            if connection is None:
-                return  # this one connects
+            self._lanes.waiters.remove(waiter)
+        raise self._lanes.none_free()
 
     def _connect(self, deadline: float) -> Connection:
         """Opens a connection."""
         connection = None
         try:
             connection = Connection(self._address, deadline)
-            connection.in_flight = 1
             return connection
         except OSError as err:
             raise lost(self._address, err) from None
         finally:
             with self._lock:
-                self._connecting -= 1
+                self._lanes.connecting -= 1
                 if connection is not None:
-                    self._connections.append(connection)
-                if connection is not None and self._closed:
-                    connection.fail(BusyError(CLOSED))
-                self._wake()
+                    self._lanes.connected(connection)
+                self._lanes.wake()
 
     def _release(self, connection: Connection) -> None:
         with self._lock:
-            connection.in_flight -= 1
-            ended = not connection.usable and connection.in_flight == 0
-            self._wake()
+            ended = self._lanes.release(connection)
         if ended:
             connection.fail(UnavailableError("the connection has ended"))
             connection.drop()
@@ -506,23 +513,9 @@ class Pool:
     def close(self) -> None:
         """Ends the connections."""
         with self._lock:
-            connections, self._connections = self._connections, []
-            self._closed = True
+            connections = self._lanes.close()
             unused = [each for each in connections if each.in_flight == 0]
         for connection in connections:
-            connection.fail(BusyError(CLOSED))
+            connection.fail(BusyError(lanes.CLOSED))
         for connection in unused:
             connection.drop()
-
-
-CLOSED = "the client is closed; make calls before close"
-
-
-def too_many(address: Address, pending: int) -> str:
-    """Returns the text of a full queue."""
-    return f"{pending} calls wait for weir at {address.place}; that is max_pending"
-
-
-def none_free(address: Address) -> str:
-    """Returns the text of calls that occupy all connections."""
-    return f"no connection to weir at {address.place} was free in time; redis:// needs only one"
