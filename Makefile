@@ -24,7 +24,7 @@ export GOFLAGS := -trimpath $(filter-out -trimpath,$(GOFLAGS))
 RUNTESTS = GO=$(GO) $(GO) run ./internal/testkit/runtests
 
 .DEFAULT_GOAL := help
-.PHONY: help run build quick test check tools lint lint-modules test-table fuzz vuln sbom dist test-dist pin-images attack conformance conformance-redis conformance-disk drift hammer waiters test-faults kills images clients soak-clients mutants mutants-redis bench test-integrations soak advice
+.PHONY: help run build quick test check tools lint lint-modules test-table fuzz vuln sbom dist test-dist pin-images attack conformance conformance-redis conformance-disk drift hammer waiters test-faults kills images operators clients soak-clients mutants mutants-redis bench test-integrations soak advice
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,12 +39,12 @@ quick: ## Run format, vet and every test without a server or another program, in
 	@GO=$(GO) scripts/lint --quick
 	@$(RUNTESTS) quick
 
-test: ## Name and install missing programs, if that needs no password; then staticcheck and all tests, in eight minutes.
+test: ## Name and install missing programs, if that needs no password; then staticcheck and the tests of packages, in six minutes.
 	@scripts/tools --no-password || true
 	@GO=$(GO) scripts/lint
 	@$(RUNTESTS) test
 
-check: ## Run the rest of CI, in eleven minutes: the race detector on all but tests of pages, changed fuzz targets, longer faults.
+check: ## Run the rest of CI, in ten minutes: tests of pages, the race detector on all else, changed fuzz targets, longer faults.
 	@GO=$(GO) scripts/fuzz --changed 10s
 	@$(RUNTESTS) check
 
@@ -115,6 +115,10 @@ images: ## Open IMAGES (10,000) directories as power failures leave them, as man
 test-integrations: tools ## Test the snippets with nginx, HAProxy, Caddy and Envoy, also while weir is down.
 	$(GO) test -count 1 -v ./cmd/weir/internal/integrations
 
+operators: ## Compare decisions with five pages open, and with 10,000 overrides, with those without (two minutes); fails above 1.1 and 1.03.
+	$(GO) test -count 1 -v ./cmd/weir/internal/server -run '^TestPagesDoNotSlowDecisions$$' -args -pages
+	$(GO) test ./cmd/weir/internal/server -run '^$$' -bench '^BenchmarkOverrides$$' -benchtime 2000x
+
 clients: ## Run the tests of clients/node and clients/python, each by its name, on a real server.
 	$(GO) test -count 1 -v ./clients/stand -run '^(TestSharedCases|TestNode|TestPython)$$'
 
@@ -137,9 +141,10 @@ attack: ## Attack weir serve on every listener for ATTACK (10m) beside honest ca
 	cd bench && $(GO) run ./attack -for $(ATTACK)
 
 advice: SHAPES = 100
-advice: ## Compare the advice of weir suggest with that of an expert on SHAPES (100) logs of each of six shapes (three minutes).
-	$(GO) test ./cmd/weir/internal/logs/suggest -run '^TestAdviceOfSixShapes$$' -count 1 -timeout 0 -v -args -shapes $(SHAPES)
+advice: SEED = 0
+advice: ## Compare the advice of weir suggest with that of an expert on SHAPES (100) logs of each shape, from SEED on or that of the day (six minutes).
+	$(GO) test ./cmd/weir/internal/logs/suggest -run '^TestAdviceOf' -count 1 -timeout 0 -v -args -shapes $(SHAPES) -shape-seed $(SEED)
 
-bench: ## Measure Weir and its peers: bench/results.csv and its page, RESULTS.md; then print the README's figures that differ (45 minutes).
+bench: ## Measure Weir and its peers: bench/results.csv and its page, RESULTS.md; then print the README's figures that differ (50 minutes).
 	cd bench && $(GO) run ./all
 	$(GO) test ./bench/all -count 1 -run Comparison

@@ -18,6 +18,26 @@ fail() {
 	exit 1
 }
 
+# need_any PROGRAM... fails if none of these is installed.
+need_any() {
+	for tool in "$@"; do
+		if command -v "$tool" >/dev/null 2>&1; then return; fi
+	done
+	case $# in
+	1) fail "$1 is not installed; install it, then run this again" ;;
+	*) fail "none of $* is installed; install one, then run this again" ;;
+	esac
+}
+
+# need_programs fails before anything is fetched.
+need_programs() {
+	for program in uname dirname mktemp sed tr cut tar; do need_any "$program"; done
+	need_any sha256sum shasum openssl
+	case ${WEIR_DIST:-http://} in
+	http://* | https://*) need_any curl wget ;;
+	esac
+}
+
 platform() {
 	case $(uname -s) in
 	Linux) os=linux ;;
@@ -36,16 +56,16 @@ fetch() {
 	case $from in
 	http://* | https://*)
 		if command -v curl >/dev/null 2>&1; then
-			curl -fsSL -o "$tmp/$1" "$from/$1" 2>/dev/null
-		elif command -v wget >/dev/null 2>&1; then
-			wget -q -O "$tmp/$1" "$from/$1"
+			why=$(curl -fsSL -o "$tmp/$1" "$from/$1" 2>&1)
 		else
-			fail "neither curl nor wget is installed; install one, or set WEIR_DIST to a directory with the files"
+			why=$(wget -nv -O "$tmp/$1" "$from/$1" 2>&1)
 		fi
 		;;
-	*) cp "$from/$1" "$tmp/$1" 2>/dev/null ;;
-	esac || fail "$1 is not at $from; set WEIR_VERSION or WEIR_DIST to a place that has it"
+	*) why=$(cp "$from/$1" "$tmp/$1" 2>&1) ;;
+	esac || fail "$1 was not fetched from $from: $(one_line "$why"); set WEIR_VERSION or WEIR_DIST to a place that has it"
 }
+
+one_line() { printf %s "$1" | tr '\n' ' '; }
 
 # check_signature compares the signature of SHA256SUMS, or sets unchecked to the reason.
 check_signature() {
@@ -79,6 +99,7 @@ may_write() {
 }
 
 main() {
+	need_programs
 	platform
 	bin=${WEIR_BIN:-/usr/local/bin}
 	may_write "$bin" ||
@@ -93,7 +114,8 @@ main() {
 		from=$releases/latest/download
 	fi
 
-	tmp=$(mktemp -d)
+	tmp=$(mktemp -d 2>/dev/null) ||
+		fail "no directory can be made in ${TMPDIR:-/tmp}; set TMPDIR to a place that can be written"
 	new=
 	trap 'rm -rf "$tmp" ${new:+"$new"}' EXIT
 	trap 'exit 1' HUP INT TERM
@@ -108,10 +130,10 @@ main() {
 		fail "$archive does not have the checksum in SHA256SUMS; it was changed or cut off, so fetch it again"
 
 	folder=${archive%.tar.gz}
-	tar -xzf "$tmp/$archive" -C "$tmp" "$folder/weir" 2>/dev/null ||
-		fail "$archive has no file $folder/weir"
+	why=$(tar -xzf "$tmp/$archive" -C "$tmp" "$folder/weir" 2>&1) ||
+		fail "$folder/weir was not unpacked from $archive: $(one_line "$why")"
 	version=$("$tmp/$folder/weir" version 2>/dev/null) ||
-		fail "weir of $archive does not run on this machine, $(uname -s) $(uname -m)"
+		fail "weir of $archive does not run on this machine, $(uname -s) $(uname -m); where ${TMPDIR:-/tmp} permits no programs, set TMPDIR"
 	case $version in
 	*" $os/$arch "*) ;;
 	*) fail "weir of $archive is not for $os/$arch: $version" ;;
@@ -129,6 +151,7 @@ main() {
 	*":$bin:"*) ;;
 	*) echo "$bin is not in PATH: run $bin/weir, or add it" ;;
 	esac
+	echo "try a denial: $bin/weir check demo user=ann -n 11"
 }
 
 main

@@ -24,10 +24,10 @@ func read(t *testing.T, path string) string {
 }
 
 // unit reads a systemd unit: values by section and name, in order.
-func unit(t *testing.T) map[string][]string {
+func unit(t *testing.T, name string) map[string][]string {
 	t.Helper()
 	values, section := map[string][]string{}, ""
-	for line := range strings.Lines(read(t, "weir.service")) {
+	for line := range strings.Lines(read(t, name)) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
@@ -48,7 +48,7 @@ func unit(t *testing.T) map[string][]string {
 // TestUnit starts weir like the unit, and checks its confinement.
 // (systemd-analyze verify and security say more where systemd is.)
 func TestUnit(t *testing.T) {
-	u := unit(t)
+	u := unit(t, "weir.service")
 	args := strings.Fields(strings.Replace(u["[Service]ExecStart"][0], "$WEIR_STORE", unitStore(t, u), 1))
 	if args[0] != "/usr/local/bin/weir" || args[len(args)-1] != "$WEIR_FLAGS" {
 		t.Fatalf("ExecStart: %q", args)
@@ -62,11 +62,28 @@ func TestUnit(t *testing.T) {
 	for name, want := range map[string]string{
 		"DynamicUser": "yes", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict", "ProtectHome": "yes",
 		"PrivateTmp": "yes", "PrivateDevices": "yes", "MemoryDenyWriteExecute": "yes", "SystemCallArchitectures": "native",
-		"StateDirectory": "weir", "StateDirectoryMode": "0700",
+		"StateDirectory": "weir", "StateDirectoryMode": "0700", "Type": "notify",
 		"IPAddressDeny": "any", "KillSignal": "SIGTERM", "ExecReload": "/bin/kill -HUP $MAINPID",
 	} {
 		if got := u["[Service]"+name]; !slices.Equal(got, []string{want}) {
 			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestSocketUnit: the socket has the address of the unit's listener, which is that without a flag, and
+// its bounds.
+func TestSocketUnit(t *testing.T) {
+	u, service := unit(t, "weir.socket"), unit(t, "weir.service")
+	out, err := exec.Command(program.Path(t), "config", "print").Output()
+	must.Do(t, err)
+	listen := only(t, string(out), `^ *listen: "(\S+)"`)
+	if got := u["[Socket]ListenStream"]; !slices.Equal(got, []string{listen}) {
+		t.Errorf("ListenStream is %q, want %s", got, listen)
+	}
+	for _, name := range []string{"IPAddressDeny", "IPAddressAllow"} {
+		if got, want := u["[Socket]"+name], service["[Service]"+name]; !slices.Equal(got, want) {
+			t.Errorf("%s is %q, want %q as in weir.service", name, got, want)
 		}
 	}
 }
@@ -84,7 +101,7 @@ const perConnection = 128 << 10
 // TestUnitBoundsMemory: the kernel's bound lies above the collector's. The histories, which the
 // unit bounds, fit in that with all connections.
 func TestUnitBoundsMemory(t *testing.T) {
-	u, text := unit(t), read(t, "weir.service")
+	u, text := unit(t, "weir.service"), read(t, "weir.service")
 	kernel, collector, histories := bytesOf(t, only(t, text, `^MemoryMax=(\w+)`)), bytesOf(t, only(t, text, `^Environment=GOMEMLIMIT=(\w+)`)), bytesOf(t, only(t, unitStore(t, u), `--max-memory=(\w+)`))
 	conns := only(t, u["[Service]ExecStart"][0], `--max-connections (\d+)`)
 	n, err := strconv.ParseInt(conns, 10, 64)

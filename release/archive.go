@@ -84,7 +84,7 @@ func writeZip(w io.Writer, at time.Time, entries []entry) error {
 	return archive.Close()
 }
 
-// gzipped compresses a file as Debian wants documents: best, without name and time.
+// gzipped compresses a document as Debian requires: at the best level, without name and time.
 func gzipped(data []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)

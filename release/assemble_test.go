@@ -52,6 +52,7 @@ func assemble(t *testing.T, key signingKey) string {
 	must.Do(t, writeArchive(s, target{"windows", "amd64"}, binary, smallDocs(), dir))
 	must.Do(t, writePackages(s, linux, binary, smallDocs(), dir))
 	must.Do(t, writeImage(s, map[target]string{linux: binary}, smallDocs(), dir))
+	must.Do(t, writeChart(s, dir))
 	must.Do(t, writeBOM(s, deps, dir))
 	must.Do(t, sign(s, key, dir))
 	return dir
@@ -107,6 +108,8 @@ func TestAssemble(t *testing.T) {
 		}
 	}
 	checkImage(t, filepath.Join(a, "weir_0.1.0_oci"))
+	wantFiles(t, "chart", tarNames(t, gunzip(t, filepath.Join(a, "weir-0.1.0.tgz"))),
+		"weir/Chart.yaml", "weir/values.yaml", "weir/values.schema.json", "weir/templates/_helpers.tpl", "weir/templates/NOTES.txt")
 	bom := readFile(t, filepath.Join(a, "weir_0.1.0.cdx.json"))
 	if bytes.Contains(bom, []byte("timestamp")) || bytes.Contains(bom, []byte("serialNumber")) || !bytes.Contains(bom, []byte(`"pkg:golang/std@1.26.0"`)) {
 		t.Errorf("the list of contents is\n%s", bom)
@@ -193,7 +196,7 @@ func checkDeb(t *testing.T, file string) {
 		}
 	}
 	data := tarNames(t, unpacked(t, members["data.tar.gz"]))
-	wantFiles(t, "deb", data, "usr/bin/weir", "usr/lib/systemd/system/weir.service", "etc/weir/weir.yaml", "etc/weir/weir-serve.yaml",
+	wantFiles(t, "deb", data, "usr/bin/weir", "usr/lib/systemd/system/weir.service", "usr/lib/systemd/system/weir.socket", "etc/weir/weir.yaml", "etc/weir/weir-serve.yaml",
 		"usr/share/man/man1/weir-serve.1.gz", "usr/share/doc/weir/copyright", "usr/share/doc/weir/changelog.gz", "usr/share/bash-completion/completions/weir")
 }
 

@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 )
 
-// goCommand builds weir. Another version of Go makes other bytes; the SBOM names it.
+// goCommand is the go command that builds weir. Another version of Go makes other bytes, so the
+// SBOM names the version.
 var goCommand = cmp.Or(os.Getenv("GO"), "go")
 
 // A target is a platform for which weir is built.
@@ -46,8 +47,8 @@ func (s *source) build(t target) (binary string, err error) {
 	return binary, err
 }
 
-// goEnv returns the environment of the go command: nothing of the user's choices that changes
-// the bytes of a program.
+// goEnv returns the environment of the go command, without settings of the user that change the
+// bytes of a program.
 func (s *source) goEnv() ([]string, error) {
 	cache, err := output(s.dir, nil, goCommand, "env", "GOMODCACHE")
 	if err != nil {

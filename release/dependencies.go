@@ -21,7 +21,7 @@ import (
 // A dependency is a module in the program of at least one target, or the standard library of Go.
 type dependency struct {
 	path, version string
-	sum           string   // of go.sum, "" for the standard library
+	sum           string   // checksum in go.sum; "" for the standard library
 	licenses      []string // SPDX identifiers
 	notices       string   // the texts of its licenses
 }
@@ -29,7 +29,7 @@ type dependency struct {
 // own reports whether the dependency is a module of weir.
 func (d dependency) own() bool { return d.path == module || strings.HasPrefix(d.path, module+"/") }
 
-// standardLibrary is its path in lists of contents.
+// standardLibrary is the path of Go's standard library in lists of contents.
 const standardLibrary = "std"
 
 // readDependencies returns the modules that the programs themselves list, by path.
@@ -76,15 +76,15 @@ func (s *source) moduleDir(d dependency) (string, error) {
 	return filepath.Join(s.moduleCache(), filepath.FromSlash(path)+"@"+version), err
 }
 
-// The names of the files that a program must be accompanied by, and of those among them that
-// have a license with an SPDX identifier.
+// The names of files that must accompany a program. Those of licenseFile hold a license with an
+// SPDX identifier.
 var (
 	noticeFile  = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)`)
 	licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying)`)
 )
 
-// readLicenses sets licenses and notices. A dependency without a known license is an error:
-// nobody may pass it on.
+// readLicenses sets licenses and notices. A dependency without a known license is an error,
+// because it may not be distributed.
 func (d *dependency) readLicenses(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -118,7 +118,7 @@ func (d *dependency) addLicenses(text []byte) {
 	}
 }
 
-// notices returns the licenses of all others whose code is in the program.
+// notices returns the licenses of all third-party code in the program.
 func notices(deps []dependency) []byte {
 	var b bytes.Buffer
 	b.WriteString("The program weir contains code of others under the following licenses.\n")

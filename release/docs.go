@@ -17,7 +17,7 @@ type docs struct {
 // completionNames are the names of the completions that the shells look for, by shell.
 var completionNames = map[string]string{"bash": "weir.bash", "zsh": "_weir", "fish": "weir.fish"}
 
-// noticesName is the file with the licenses of others.
+// noticesName is the file with the licenses of third-party code.
 const noticesName = "THIRD-PARTY-LICENSES"
 
 // makeDocs collects the files beside the program. The program itself writes its completions

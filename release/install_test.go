@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -129,19 +130,42 @@ func TestInstallRefuses(t *testing.T) {
 	r.wantRefusal("there is no archive for the architecture riscv64", "PATH="+filepath.Dir(uname)+":"+os.Getenv("PATH"))
 
 	must.Do(t, os.Remove(r.archive))
-	r.wantRefusal(filepath.Base(r.archive) + " is not at " + r.dir)
+	r.wantRefusal(filepath.Base(r.archive) + " was not fetched from " + r.dir + ": cp: ")
 	must.Do(t, os.WriteFile(filepath.Join(r.dir, sumsName), nil, 0o644))
 	r.wantRefusal("lists no archive for", "WEIR_KEY=", "PATH="+withoutMinisign(t))
 	must.Do(t, os.Remove(filepath.Join(r.dir, sumsName)))
-	r.wantRefusal("SHA256SUMS is not at " + r.dir)
-	r.wantRefusal("SHA256SUMS is not at http://127.0.0.1:1", "WEIR_DIST=http://127.0.0.1:1")
+	r.wantRefusal("SHA256SUMS was not fetched from " + r.dir + ": cp: ")
+	r.wantRefusal("SHA256SUMS was not fetched from http://127.0.0.1:1: curl: ", "WEIR_DIST=http://127.0.0.1:1")
+}
+
+// TestInstallNamesMissingPrograms: without a program that it needs, nothing is fetched, and the
+// sentence has its name.
+func TestInstallNamesMissingPrograms(t *testing.T) {
+	needs.Have(t, "a Unix system", runtime.GOOS != "windows", "run the test on Linux or macOS")
+	r := newRelease(t, here)
+	for _, name := range strings.Fields("uname dirname mktemp sed tr cut tar") {
+		r.wantRefusal(name+" is not installed; install it", "PATH="+onlyPrograms(t, name))
+	}
+	r.wantRefusal("none of sha256sum shasum openssl is installed; install one", "PATH="+onlyPrograms(t, "sha256sum", "shasum"))
+	r.wantRefusal("none of curl wget is installed; install one", "PATH="+onlyPrograms(t), "WEIR_DIST=https://127.0.0.1:1")
+	r.wantRefusal("was not unpacked from "+filepath.Base(r.archive)+": ", "PATH="+onlyPrograms(t, "gzip"))
+	r.wantRefusal("no directory can be made in /nowhere; set TMPDIR", "TMPDIR=/nowhere")
 }
 
 // withoutMinisign returns a directory with the programs that install.sh needs.
 func withoutMinisign(t *testing.T) (dir string) {
 	t.Helper()
+	return onlyPrograms(t)
+}
+
+// onlyPrograms returns a directory with the programs that install.sh needs, but for some.
+func onlyPrograms(t *testing.T, without ...string) (dir string) {
+	t.Helper()
 	dir = t.TempDir()
-	for _, name := range strings.Fields("uname dirname mktemp rm cp mv mkdir chmod sed cut tar gzip sh sha256sum shasum") {
+	for _, name := range strings.Fields("uname dirname mktemp rm cp mv mkdir chmod sed cut tr tar gzip sh sha256sum shasum") {
+		if slices.Contains(without, name) {
+			continue
+		}
 		for _, place := range []string{"/bin", "/usr/bin"} {
 			if _, err := os.Stat(filepath.Join(place, name)); err == nil {
 				must.Do(t, os.Symlink(filepath.Join(place, name), filepath.Join(dir, name)))
@@ -157,18 +181,20 @@ func withoutMinisign(t *testing.T) (dir string) {
 func TestInstallWithoutRights(t *testing.T) {
 	needs.Have(t, "a Unix system", runtime.GOOS != "windows", "run the test on Linux or macOS")
 	r := newRelease(t, here)
-	cmd := exec.Command("/bin/sh", "-s")
-	cmd.Stdin = bytes.NewReader(readFile(t, filepath.Join(r.dir, "install.sh")))
-	cmd.Dir = "/"
-	cmd.Env = append(os.Environ(), "WEIR_DIST="+r.dir, "WEIR_BIN=/usr/no-such-directory/bin")
-	if os.Getuid() == 0 {
-		const nobody = 65534
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	}
-	out, err := cmd.CombinedOutput()
-	want := "install.sh: /usr/no-such-directory/bin cannot be written by this user; run this with sudo, or set WEIR_BIN=$HOME/.local/bin\n"
-	if err == nil || string(out) != want {
-		t.Errorf("%v, it printed %q, want %q", err, out, want)
+	for _, bin := range []string{"/usr/no-such-directory/bin", "/usr/bin", "/etc/passwd", "/etc/passwd/bin"} {
+		cmd := exec.Command("/bin/sh", "-s")
+		cmd.Stdin = bytes.NewReader(readFile(t, filepath.Join(r.dir, "install.sh")))
+		cmd.Dir = "/"
+		cmd.Env = append(os.Environ(), "WEIR_DIST="+r.dir, "WEIR_BIN="+bin)
+		if os.Getuid() == 0 {
+			const nobody = 65534
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		}
+		out, err := cmd.CombinedOutput()
+		want := "install.sh: " + bin + " cannot be written by this user; run this with sudo, or set WEIR_BIN=$HOME/.local/bin\n"
+		if err == nil || string(out) != want {
+			t.Errorf("%v, it printed %q, want %q", err, out, want)
+		}
 	}
 }
 
@@ -190,7 +216,7 @@ func TestInstallChecksTheSignature(t *testing.T) {
 	r.sumUp()
 	r.wantRefusal("is not signed by the key")
 	must.Do(t, os.Remove(filepath.Join(r.dir, signatureName)))
-	r.wantRefusal("SHA256SUMS.minisig is not at")
+	r.wantRefusal("SHA256SUMS.minisig was not fetched from")
 	_, stdout, _, err := newRelease(t, here).install("PATH=" + withoutMinisign(t))
 	if err != nil || !strings.Contains(stdout, "the signature was not checked, because minisign is not installed") {
 		t.Errorf("without minisign: %v, it printed %q", err, stdout)

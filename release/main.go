@@ -1,12 +1,12 @@
-// Command release builds a release of weir from a commit: archives, packages, an image, a list
-// of their contents, and the clients for Node and Python. The same commit, version and key give
-// the same bytes, so anybody can repeat a release and compare it.
+// Command release builds a release of weir from a commit: archives, packages, an image, a chart,
+// a list of their contents, and the clients for Node and Python. The same commit, version and key
+// give the same bytes, so a release can be repeated and compared.
 //
 //	release dist -version v0.1.0 [-key FILE] [-out dist]   build the files of the release
 //	release tag -version v0.1.0                            make its commit and the tags of its modules
 //
-// goreleaser was the alternative. It needs a container engine for an image, and each of its
-// builds would have to be told to leave out the clock.
+// goreleaser was the alternative. It needs a container engine for an image, and an option in each
+// of its builds that leaves out the clock.
 package main
 
 import (
@@ -115,6 +115,9 @@ func buildAll(w io.Writer, s *source, dir string) error {
 	}
 	if err := writeImage(s, binaries, docs, dir); err != nil {
 		return fmt.Errorf("image: %w", err)
+	}
+	if err := writeChart(s, dir); err != nil {
+		return fmt.Errorf("chart: %w", err)
 	}
 	if err := writeBOM(s, deps, dir); err != nil {
 		return fmt.Errorf("list of contents: %w", err)

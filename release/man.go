@@ -66,7 +66,8 @@ func verbsBelow(name, help string) []string {
 	return strings.Split(m[1], "|")
 }
 
-// subHeading marks the help of a verb's verb within that of the verb.
+// subHeading marks the beginning of the help of a verb's own verb, such as check of config, in
+// the help of that verb.
 const subHeading = "\x00"
 
 // manPage writes a help in the language of man. Text before the first heading is its description.

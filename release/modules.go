@@ -32,9 +32,10 @@ func (s *source) tagName(dir string) string { return path.Join(dir, s.version) }
 // releaseModules writes the go.mod and go.sum files of the release, commits and tags them, and
 // fills a module proxy.
 //
-// In the repository a module finds its siblings by replace lines. The go command installs no
-// program whose go.mod has such lines, and a library's user would get version v0.0.0 of the
-// others. So the release requires its own version of each, and has its checksum.
+// In the repository a module finds its siblings by replace lines. The go command refuses to install
+// a program with such lines in its go.mod. The users of a library would get version v0.0.0 of its
+// siblings. So a released module requires its siblings in the version of the release, and its
+// go.sum has their checksums.
 func (s *source) releaseModules() error {
 	sums := map[string]string{} // lines of go.sum, by module
 	for _, dir := range released {
@@ -128,8 +129,8 @@ func addSums(name string, added []string) error {
 // proxy returns the directory of the module proxy.
 func (s *source) proxy() string { return filepath.Join(s.temp, "proxy") }
 
-// serve puts a module, as it is in a tree of git, into the proxy, and returns its lines of go.sum.
-// Its go.mod file is given.
+// serve puts a module into the proxy, with the files of a tree of git and the given go.mod. It
+// returns the lines of the module in a go.sum file.
 func (s *source) serve(dir, tree string, mod []byte) (sums string, err error) {
 	version := modules.Version{Path: modulePath(dir), Version: s.version}
 	versions := filepath.Join(s.proxy(), filepath.FromSlash(version.Path), "@v")

@@ -26,8 +26,8 @@ type packedFile struct {
 	name string // below /
 	mode os.FileMode
 	data []byte
-	kind string // of nfpm; "" for a file without more
-	only string // the one packager that has it, or ""
+	kind string // type in nfpm, such as a configuration file; "" for a plain file
+	only string // the only packager that includes it; "" for all
 }
 
 // writePackages writes the deb and the rpm of a target.
@@ -49,7 +49,7 @@ func writePackages(s *source, t target, binary string, d *docs, dir string) erro
 	return nil
 }
 
-// packageInfo lays the files of a package and describes it.
+// packageInfo writes the files of a package into a directory, and describes the package.
 func packageInfo(s *source, t target, binary string, d *docs, packager string) (*nfpm.Info, error) {
 	info := nfpm.WithDefaults(&nfpm.Info{
 		Name:            "weir",
@@ -127,9 +127,9 @@ func packedFiles(s *source, binary string, d *docs) ([]packedFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	var text [4][]byte
+	var text [5][]byte
 	for i, name := range []string{
-		"deploy/weir.service", "examples/policies/web.yaml",
+		"deploy/weir.service", "deploy/weir.socket", "examples/policies/web.yaml",
 		"release/packages/weir-serve.yaml", "release/packages/lintian-overrides",
 	} {
 		if text[i], err = s.read(name); err != nil {
@@ -148,8 +148,9 @@ func packedFiles(s *source, binary string, d *docs) ([]packedFile, error) {
 	all := []packedFile{
 		{name: "/usr/bin/weir", mode: 0o755, data: program},
 		{name: "/usr/lib/systemd/system/weir.service", data: []byte(unit)},
-		{name: "/etc/weir/weir.yaml", data: text[1], kind: files.TypeConfigNoReplace},
-		{name: "/etc/weir/weir-serve.yaml", data: text[2], kind: files.TypeConfigNoReplace},
+		{name: "/usr/lib/systemd/system/weir.socket", data: text[1]},
+		{name: "/etc/weir/weir.yaml", data: text[2], kind: files.TypeConfigNoReplace},
+		{name: "/etc/weir/weir-serve.yaml", data: text[3], kind: files.TypeConfigNoReplace},
 		{name: "/usr/share/bash-completion/completions/weir", data: d.completions["bash"]},
 		{name: "/usr/share/zsh/vendor-completions/_weir", data: d.completions["zsh"], only: "deb"},
 		{name: "/usr/share/zsh/site-functions/_weir", data: d.completions["zsh"], only: "rpm"},
@@ -160,7 +161,7 @@ func packedFiles(s *source, binary string, d *docs) ([]packedFile, error) {
 		{name: doc + "CHANGELOG.md", data: d.texts["CHANGELOG.md"], only: "rpm"},
 		{name: doc + noticesName, data: d.texts[noticesName]},
 		{name: "/usr/share/licenses/weir/LICENSE", data: d.texts["LICENSE"], only: "rpm"},
-		{name: "/usr/share/lintian/overrides/weir", data: text[3], only: "deb"},
+		{name: "/usr/share/lintian/overrides/weir", data: text[4], only: "deb"},
 	}
 	for _, page := range sorted(d.man) {
 		packed, err := gzipped(d.man[page])

@@ -36,8 +36,8 @@ func (s *source) read(name string) ([]byte, error) {
 	return os.ReadFile(filepath.Join(s.dir, name))
 }
 
-// versionForm leaves out pre-releases, which Go, Debian, npm and Python write in four ways, and
-// version 2, whose modules have other paths.
+// versionForm rejects pre-releases, which Go, Debian, npm and Python write in four ways. It rejects
+// version 2 and later, because their modules have other paths.
 var versionForm = regexp.MustCompile(`^v[01]\.(0|[1-9]\d*)\.(0|[1-9]\d*)$`)
 
 // inSource calls do with a source, and removes its directories afterwards.
@@ -106,7 +106,7 @@ func (s *source) clone(repo string) error {
 	return err
 }
 
-// wantClientVersions rejects a version that the clients do not have: they write it themselves.
+// wantClientVersions rejects a version that differs from those in the sources of the clients.
 func (s *source) wantClientVersions() error {
 	for _, c := range []struct{ file, pattern string }{
 		{"clients/node/package.json", `(?m)^  "version": "(.+)",$`},

@@ -12,7 +12,7 @@ import (
 	"aead.dev/minisign"
 )
 
-// The names of the files that prove the others.
+// The names of the files that prove the bytes of all others.
 const (
 	sumsName      = "SHA256SUMS"
 	signatureName = "SHA256SUMS.minisig"
@@ -26,7 +26,7 @@ type signingKey struct {
 	throwAway bool
 }
 
-// readKey reads a private key of minisign, or makes one that is kept nowhere if file is "".
+// readKey reads a private key of minisign. If file is "", it makes a throw-away key.
 func readKey(file string) (signingKey, error) {
 	if file == "" {
 		_, private, err := minisign.GenerateKey(rand.Reader)

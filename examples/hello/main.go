@@ -24,6 +24,10 @@ func main() {
 		if err != nil {
 			log.Fatal(err) // no decision was possible
 		}
-		fmt.Println(d.Allowed, d.Remaining, d.RetryAfter.Round(time.Second))
+		if d.Allowed {
+			fmt.Println("allowed, left:", d.Remaining)
+		} else {
+			fmt.Println("denied, try again in", d.RetryAfter.Round(time.Second))
+		}
 	}
 }

@@ -3,7 +3,7 @@ package main
 func Example() {
 	main()
 	// Output:
-	// true 1 0s
-	// true 0 1m0s
-	// false 0 1m0s
+	// allowed, left: 1
+	// allowed, left: 0
+	// denied, try again in 1m0s
 }
