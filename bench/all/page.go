@@ -148,7 +148,7 @@ func columns(cells []cell) (names []string) {
 }
 
 // notPeers are rows of tables that are no contestants.
-var notPeers = []string{"floor", "floor, 64 locks", "loop"}
+var notPeers = []string{"floor", "floor, 64 locks", "loop", "none"}
 
 // ahead returns the contestants that are ahead of Weir in one column, best first.
 func (c comparison) ahead(cells []cell, column string) string {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirlimit/weir/bench/internal/audit"
+	"github.com/weirlimit/weir/internal/adversary"
 )
 
 // limit is one limit of the audited policy.
@@ -40,11 +40,11 @@ const slack = int64(time.Millisecond)
 //   - wrongDenials is the number of calls that were denied although no limit was used up.
 //     A grant or an unknown counts if it may lie in the window before the denial.
 func wrongDecisions(calls []answered, limits []limit) (excess, wrongDenials int) {
-	var grants []audit.Grant
+	var grants []adversary.Grant
 	var froms, untils []int64 // bounds of each possible grant
 	for _, c := range calls {
 		if c.verdict == granted {
-			grants = append(grants, audit.Grant{Call: c.call, Return: c.returned})
+			grants = append(grants, adversary.Grant{Call: c.call, Return: c.returned})
 		}
 		if c.verdict != denied {
 			froms, untils = append(froms, c.call), append(untils, c.returned)
@@ -53,7 +53,7 @@ func wrongDecisions(calls []answered, limits []limit) (excess, wrongDenials int)
 	slices.Sort(froms)
 	slices.Sort(untils)
 	for _, l := range limits {
-		excess = max(excess, audit.MaxGrants(grants, l.Window)-l.Max)
+		excess = max(excess, adversary.MaxGrants(grants, l.Window)-l.Max)
 	}
 	for _, c := range calls {
 		if c.verdict == denied && !mayBeUsedUp(froms, untils, c, limits) {

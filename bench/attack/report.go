@@ -49,7 +49,7 @@ func reportTo(w io.Writer, o outcome) bool {
 		{Text: "honest p99 under attack over quiet", AtMost: true, Bound: 5, Measured: under / quiet},
 		{Text: "honest calls without an answer, %", AtMost: true, Bound: 0.1, Measured: 100 * float64(failed) / float64(max(1, calls+int64(failed)))},
 		{Text: "growth of resident memory after the first minute, %", AtMost: true, Bound: 20, Measured: 100 * grown},
-		{Text: "peak of resident memory, MiB (GOMEMLIMIT of deploy/kubernetes)", AtMost: true, Bound: 200, Measured: mib(peak)},
+		{Text: "peak of resident memory, MiB", AtMost: true, Bound: 200, Measured: mib(peak)},
 		{Text: "unauthorized answers that the metric missed", AtMost: true, Measured: float64(max(0, o.attackers.Unauthorized-o.unauthorized))},
 		{Text: "calls with a revoked token that were answered", AtMost: true, Measured: float64(len(o.attackers.Revoked))},
 		{Text: "exit code of a drain beside a stranger's stream", AtMost: true, Measured: float64(o.drain.code)},

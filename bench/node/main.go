@@ -14,6 +14,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"time"
@@ -72,22 +73,53 @@ func measure(rounds int, each time.Duration, connections int) error {
 			m.call = append(m.call, micros)
 		}
 	}
-	table := report.Table("way", "requests a second", "× rate-limiter-flexible", "µs of Node a call", "× ioredis")
-	for _, way := range ways {
-		m := numbers[way]
-		table.Row(way,
-			report.Count(stat.Median(m.requests)),
-			report.Decimal(stat.Ratio(m.requests, numbers["rate-limiter-flexible"].requests), 2),
-			report.Decimal(stat.Median(m.call), 1),
-			report.Decimal(stat.Ratio(m.call, numbers["ioredis"].call), 2))
-	}
-	table.Print(os.Stdout)
-	fmt.Println()
-	ours := numbers["weirlimit"]
-	report.Goals(os.Stdout, []report.Goal{
-		{Text: "requests a second beside rate-limiter-flexible on Redis", Bound: 0.95, Measured: stat.Ratio(ours.requests, numbers["rate-limiter-flexible"].requests)},
-		{Text: "requests a second beside fetch", Bound: 2.5, Measured: stat.Ratio(ours.requests, numbers["fetch"].requests)},
-		{Text: "processor time of Node for a call, beside ioredis", Bound: 1.3, AtMost: true, Measured: stat.Ratio(ours.call, numbers["ioredis"].call)},
-	})
+	writeTables(os.Stdout, numbers)
+	writeGoals(os.Stdout, numbers)
 	return nil
+}
+
+// writeTables prints the requests a second and the time of a call, each behind its ratio to another
+// way in the same round.
+func writeTables(w io.Writer, numbers map[string]*measured) {
+	fmt.Fprintln(w, "### Requests a second of one Express application")
+	fmt.Fprintln(w)
+	requests := report.Table("way", "× rate-limiter-flexible; a second")
+	for _, way := range ways {
+		rates := numbers[way].requests
+		ratio := stat.Ratio(rates, numbers["rate-limiter-flexible"].requests)
+		requests.Row(way, report.Decimal(ratio, 2)+"; "+report.Count(stat.Median(rates)))
+	}
+	requests.Print(w)
+	fmt.Fprintln(w, "\n### Processor time of Node for a call")
+	fmt.Fprintln(w)
+	calls := report.Table("way", "× ioredis; µs")
+	for _, way := range ways {
+		times := numbers[way].call
+		ratio := stat.Ratio(times, numbers["ioredis"].call)
+		calls.Row(way, report.Decimal(ratio, 2)+"; "+report.Decimal(stat.Median(times), 1))
+	}
+	calls.Print(w)
+	fmt.Fprintln(w)
+}
+
+func writeGoals(w io.Writer, numbers map[string]*measured) {
+	ours := numbers["weirlimit"]
+	report.Goals(w, []report.Goal{
+		{
+			Text:     "requests a second beside rate-limiter-flexible on Redis",
+			Bound:    0.95,
+			Measured: stat.Ratio(ours.requests, numbers["rate-limiter-flexible"].requests),
+		},
+		{
+			Text:     "requests a second beside fetch",
+			Bound:    2.5,
+			Measured: stat.Ratio(ours.requests, numbers["fetch"].requests),
+		},
+		{
+			Text:     "processor time of Node for a call, beside ioredis",
+			Bound:    1.3,
+			AtMost:   true,
+			Measured: stat.Ratio(ours.call, numbers["ioredis"].call),
+		},
+	})
 }

@@ -4,9 +4,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirlimit/weir/bench/internal/audit"
 	"github.com/weirlimit/weir/bench/internal/contest"
 	"github.com/weirlimit/weir/bench/internal/redispeers"
+	"github.com/weirlimit/weir/internal/adversary"
 )
 
 const (
@@ -17,7 +17,6 @@ const (
 	attackLimit   = 100
 	attackWindow  = 200 * time.Millisecond
 	attackCallers = 16
-	edge          = 0.94 // the place in the first window at which all callers begin
 )
 
 // attack is the workload that counts the grants in one window.
@@ -36,7 +35,7 @@ func runAttack(contestant string) contest.Metrics {
 	base := time.Now()
 	first := attacker{l: l, base: base}
 	first.send()
-	from := time.Duration(edge * float64(attackWindow))
+	from := time.Duration(adversary.Edge * float64(attackWindow))
 	until := from + time.Duration(scale.windows)*attackWindow
 	attackers := make([]attacker, attackCallers)
 	var wg sync.WaitGroup
@@ -54,20 +53,20 @@ func runAttack(contestant string) contest.Metrics {
 	for _, a := range attackers {
 		grants = append(grants, a.grants...)
 	}
-	return contest.Metrics{most: float64(audit.MaxGrants(grants, attackWindow))}
+	return contest.Metrics{most: float64(adversary.MaxGrants(grants, attackWindow))}
 }
 
 // attacker is one caller, with its grants.
 type attacker struct {
 	l      redispeers.Limiter
 	base   time.Time // instants are nanoseconds since base, on the monotonic clock
-	grants []audit.Grant
+	grants []adversary.Grant
 }
 
 // send makes one request. An error grants nothing.
 func (a *attacker) send() {
 	call := time.Since(a.base)
 	if yes, err := a.l.Allow(ctx, "key"); yes && err == nil {
-		a.grants = append(a.grants, audit.Grant{Call: int64(call), Return: int64(time.Since(a.base))})
+		a.grants = append(a.grants, adversary.Grant{Call: int64(call), Return: int64(time.Since(a.base))})
 	}
 }

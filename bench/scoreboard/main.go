@@ -2,9 +2,9 @@
 // that an adversary provably gets inside one span shorter than a second, from Weir and
 // from the limiters that Go programs use today.
 //
-// Trade-off: grants are counted from outside, by the instants of call and return (see
-// internal/audit), so the numbers are lower bounds. A limiter that shows 20 may still grant
-// more; one that shows 39 certainly does.
+// Trade-off: grants are counted from outside, by the instants of call and return (see the
+// repository's internal/adversary), so the numbers are lower bounds. A limiter that shows 20 may
+// still grant more; one that shows 39 certainly does.
 //
 // It prints Markdown to stdout. The exit code is 1 if Weir granted more than its limit.
 package main

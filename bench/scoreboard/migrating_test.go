@@ -14,8 +14,8 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
-// TestMigratingXTimeRate runs the old code of docs/migrating.md. TestTimingsCatchABucket
-// has the numbers of its table.
+// TestMigratingXTimeRate runs a map of limiters of x/time/rate, from which docs/migrating.md leads.
+// TestTimingsCatchABucket has the numbers of its table.
 func TestMigratingXTimeRate(t *testing.T) {
 	limiters := map[string]*rate.Limiter{}
 	allow := func(user string) bool {

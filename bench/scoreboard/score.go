@@ -4,10 +4,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirlimit/weir/bench/internal/audit"
 	"github.com/weirlimit/weir/bench/internal/peers"
 	"github.com/weirlimit/weir/bench/internal/stat"
+	"github.com/weirlimit/weir/internal/adversary"
 )
+
+// polled is the time for which each timing polls after its burst, in windows.
+const polled = 3
 
 // score holds the grants of one contestant.
 type score struct {
@@ -36,6 +39,7 @@ func (s *score) polledMedian() int { return int(stat.Median(s.polled)) }
 // alone plays every timing with one caller per limiter, all contestants and timings at
 // once. They sleep nearly all the time, and the audit allows late calls.
 func alone(field []peers.Peer, limit int, window time.Duration, repetitions int, pause time.Duration) []*score {
+	timings := adversary.Timings()
 	scores := make([]*score, len(field))
 	for i, p := range field {
 		scores[i] = &score{peer: p, byTiming: make([]int, len(timings))}
@@ -43,49 +47,49 @@ func alone(field []peers.Peer, limit int, window time.Duration, repetitions int,
 	for range repetitions {
 		var wg sync.WaitGroup
 		for _, s := range scores {
-			polled := make(chan float64, 1)
+			first := make(chan float64, 1)
 			for i, t := range timings {
 				wg.Go(func() {
-					c := &caller{limiter: s.peer.New(limit, window), key: "key", base: time.Now(), pause: pause}
-					from := t.run(c, int64(window))
+					c := newCaller(s.peer.New(limit, window), time.Now(), pause, polled)
+					from := t.Play(c, window)
 					if i == 0 {
-						polled <- float64(pollGrants(c, from, window))
+						first <- float64(pollGrants(c, from, window))
 					}
-					s.byTiming[i] = max(s.byTiming[i], audit.MaxGrants(c.grants, window))
+					s.byTiming[i] = max(s.byTiming[i], adversary.MaxGrants(c.Grants, window))
 				})
 			}
-			wg.Go(func() { s.polled = append(s.polled, <-polled) })
+			wg.Go(func() { s.polled = append(s.polled, <-first) })
 		}
 		wg.Wait()
 	}
 	return scores
 }
 
+// newCaller returns a caller of a limiter, with one key.
+func newCaller(
+	l peers.Limiter, base time.Time, pause time.Duration, windows int,
+) *adversary.Caller {
+	return &adversary.Caller{
+		Allow:  func() bool { return l.Allow("key") },
+		Base:   base,
+		Pause:  pause,
+		Polled: windows,
+	}
+}
+
 // pollGrants counts the grants called in the windows of polling since from.
-func pollGrants(c *caller, from int64, window time.Duration) int {
-	return audit.Within(c.grants, from+polled*int64(window)) - audit.Within(c.grants, from)
+func pollGrants(c *adversary.Caller, from int64, window time.Duration) int {
+	end := from + polled*int64(window)
+	return adversary.Within(c.Grants, end) - adversary.Within(c.Grants, from)
 }
 
 // together calls one limiter from many goroutines without a pause: one request, then all
 // goroutines from late in its window, for the given number of windows.
 func together(p peers.Peer, limit int, window time.Duration, goroutines, windows int) int {
 	l, base := p.New(limit, window), time.Now()
-	first := &caller{limiter: l, key: "key", base: base}
-	first.call()
-	start := portion(int64(window), edge)
-	callers := make([]*caller, goroutines)
-	var wg sync.WaitGroup
+	callers := make([]*adversary.Caller, goroutines)
 	for i := range callers {
-		callers[i] = &caller{limiter: l, key: "key", base: base}
-		wg.Go(func() {
-			callers[i].sleepUntil(start)
-			callers[i].poll(start + int64(windows)*int64(window))
-		})
+		callers[i] = newCaller(l, base, 0, windows)
 	}
-	wg.Wait()
-	grants := first.grants
-	for _, c := range callers {
-		grants = append(grants, c.grants...)
-	}
-	return audit.MaxGrants(grants, window)
+	return adversary.MaxGrants(adversary.Together(callers, window), window)
 }

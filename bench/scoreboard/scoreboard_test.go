@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weirlimit/weir/bench/internal/audit"
 	"github.com/weirlimit/weir/bench/internal/peers"
+	"github.com/weirlimit/weir/internal/adversary"
 )
 
 // TestTimingsCatchABucket plays the adversary in virtual time, in which calls take no time
@@ -31,7 +31,7 @@ func TestTimingsCatchABucket(t *testing.T) {
 			s := alone([]peers.Peer{p}, limit, window, 2, time.Millisecond)[0]
 			for i, got := range s.byTiming {
 				if got != tc.worst {
-					t.Errorf("%s, %s: %d in one window, want %d", tc.peer, timings[i].name, got, tc.worst)
+					t.Errorf("%s, %s: %d in one window, want %d", tc.peer, adversary.Timings()[i].Name, got, tc.worst)
 				}
 			}
 			if got := s.polledMedian(); got != tc.polledFor {
@@ -39,35 +39,6 @@ func TestTimingsCatchABucket(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestLearntEdgeFindsTheWindow of a counter with windows from any instant. The other
-// timings find it only by chance.
-func TestLearntEdgeFindsTheWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(123 * time.Millisecond)
-		c := &caller{limiter: &fixed{start: time.Now()}, key: "key", base: time.Now(), pause: time.Millisecond}
-		time.Sleep(456 * time.Millisecond)
-		learntEdge(c, int64(window))
-		if got := audit.MaxGrants(c.grants, window); got != 2*limit {
-			t.Errorf("learnt edge: %d in one window of a fixed counter, want %d", got, 2*limit)
-		}
-	})
-}
-
-// fixed counts in windows that began at start.
-type fixed struct {
-	start time.Time
-	index int64
-	count int
-}
-
-func (f *fixed) Allow(string) bool {
-	if i := int64(time.Since(f.start) / window); i != f.index {
-		f.index, f.count = i, 0
-	}
-	f.count++
-	return f.count <= limit
 }
 
 func TestVerdictIsAboutWeir(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/bench/internal/peers"
 	"github.com/weirlimit/weir/bench/internal/report"
+	"github.com/weirlimit/weir/internal/adversary"
 )
 
 // ranked returns the scores: Weir first, the others by the number of grants.
@@ -32,11 +33,11 @@ func rank(s *score) int {
 func printTable(w io.Writer, scores []*score, repetitions int) {
 	fmt.Fprintf(w, "The most grants inside one span shorter than %v, limit %d per %v. ", window, limit, window)
 	fmt.Fprintf(w, "One caller: the most of %d repetitions of each timing. ", repetitions)
-	fmt.Fprintf(w, "%d goroutines: requests without a pause, from %.2f of the first window on.\n\n", goroutines, edge)
+	fmt.Fprintf(w, "%d goroutines: requests without a pause, from %.2f of the first window on.\n\n", goroutines, adversary.Edge)
 
 	head := []string{"limiter", "kind", "**worst second**", "× limit"}
-	for _, t := range timings {
-		head = append(head, t.name)
+	for _, t := range adversary.Timings() {
+		head = append(head, t.Name)
 	}
 	head = append(head,
 		fmt.Sprintf("%d goroutines", goroutines),
@@ -56,8 +57,8 @@ func printTable(w io.Writer, scores []*score, repetitions int) {
 	table.Print(w)
 
 	fmt.Fprintln(w, "\nTimings:")
-	for _, t := range timings {
-		fmt.Fprintf(w, "- *%s*: %s.\n", t.name, t.about)
+	for _, t := range adversary.Timings() {
+		fmt.Fprintf(w, "- *%s*: %s.\n", t.Name, t.About)
 	}
 	fmt.Fprintf(w, "\nAfter each, the caller polls for %d windows; an exact limiter without waste grants %d of the first timing's.\n",
 		polled, polled*limit)

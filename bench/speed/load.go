@@ -97,7 +97,9 @@ func (d load) prepare(l peers.Limiter) (chosen []string) {
 
 func (d load) measureLimiter(l peers.Limiter) contest.Metrics {
 	keys := d.prepare(l)
-	memory, used, start := process.Memory(), process.CPU(), time.Now()
+	memory := process.Memory()
+	used := process.CPU()
+	start := time.Now()
 	n, yes := d.drive(l, keys, running)
 	took, after := time.Since(start), process.CPU()
 	mallocs := process.Memory().Mallocs - memory.Mallocs
@@ -120,7 +122,7 @@ func (d load) drive(l peers.Limiter, keys []string, length time.Duration) (n, ye
 		wg.Go(func() {
 			r := random(g + 1)
 			var n, yes int64
-			for process.CPU() < end {
+			for n == 0 || process.CPU() < end { // at least one batch, however busy the machine is
 				yes += batch(l, keys, &r)
 				n += batchSize
 			}

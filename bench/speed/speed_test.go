@@ -46,12 +46,20 @@ func TestRandomReachesEveryKey(t *testing.T) {
 }
 
 // TestSquaresGrantTheirShare runs every square for a moment on Weir and checks the share of
-// granted attempts, not the time.
+// granted attempts, not the time. A square measures its own speed first, to choose the window. A
+// stall in that moment makes the window too long and fills it, so a square has ten tries.
 func TestSquaresGrantTheirShare(t *testing.T) {
 	shorten(t)
 	for _, s := range squares() {
-		m := s.workload().Run(peers.Weir)
-		if want, ok := s.share(); ok && math.Abs(m[granted]-want) > 0.01 {
+		want, isKnown := s.share()
+		var m contest.Metrics
+		for range 10 {
+			m = s.workload().Run(peers.Weir)
+			if !isKnown || math.Abs(m[granted]-want) <= 0.01 {
+				break
+			}
+		}
+		if isKnown && math.Abs(m[granted]-want) > 0.01 {
 			t.Errorf("%s: a share of %v was granted, want %v", s.name(), m[granted], want)
 		}
 		if m[cpu] <= 0 {
@@ -97,7 +105,14 @@ func TestWindowHoldsTheLiveEntries(t *testing.T) {
 	warming, running = 20*time.Millisecond, 50*time.Millisecond
 	s := square{keys: some, live: 300, goroutines: 1}
 	for _, c := range []string{peers.Weir, "plain exact log"} {
-		if got := s.load().measure(c)[live]; got < 30 || got > 3000 {
+		var got float64
+		for range 10 { // a stall while the speed is measured makes the window too long
+			got = s.load().measure(c)[live]
+			if got >= 30 && got <= 3000 {
+				break
+			}
+		}
+		if got < 30 || got > 3000 {
 			t.Errorf("%s holds %.0f live entries a key, want about 300", c, got)
 		}
 	}
@@ -128,6 +143,19 @@ func TestZipfPrefersFewKeys(t *testing.T) {
 	}
 	if first, last := count[keys[0]], count[keys[999]]; first < len(drawn)/20 || last > len(drawn)/200 {
 		t.Errorf("of %d draws the first key got %d and the last %d", len(drawn), first, last)
+	}
+}
+
+// A machine can be so busy that the processor time is used up before the first decision.
+func TestMeasuresAtLeastOneBatch(t *testing.T) {
+	shorten(t)
+	warming, running = 0, 0
+	if got := fullWindow("Max 10")[granted]; got != 0.5 {
+		t.Errorf("a full window of no length: a share of %v was granted, want 0.5", got)
+	}
+	s := square{keys: some, live: 300, goroutines: 2}
+	if got := s.load().measure(peers.Weir)[granted]; !(got > 0) { // also not a number
+		t.Errorf("a square of no length: a share of %v was granted, want some", got)
 	}
 }
 

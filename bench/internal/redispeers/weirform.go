@@ -85,9 +85,10 @@ func (e *scriptRecorder) Held(ctx context.Context, c *redis.Client, a Request) (
 		return 0, err
 	}
 	real := must(weir.New(e.policy, weir.WithEngine(must(weirredis.New(conn)))))
-	k, limit := weir.K(a.Key), e.policy.Limits[0]
+	const onlyLimit = "limit" // the name of a policy's only limit
+	key, window := weir.K(a.Key), e.policy.Limits[0].Window
 	if e.serverClock {
-		return real.Count(ctx, k, limit.Name, limit.Window)
+		return real.Count(ctx, key, onlyLimit, window)
 	}
-	return real.At(time.UnixMicro(a.At)).Count(ctx, k, limit.Name, limit.Window)
+	return real.At(time.UnixMicro(a.At)).Count(ctx, key, onlyLimit, window)
 }
