@@ -200,10 +200,9 @@ backend static
 		{"GET", "/closed/", nil, 404, "", "", 1},
 	}},
 	"caddy/files behind": {2, func(t *testing.T, text string) string {
-		files := free(t)
+		application := regexp.MustCompile(`reverse_proxy (.*) # the application`).FindStringSubmatch(text)
 		text = replaceOnce(t, text, "	@preflight {", "	header Strict-Transport-Security max-age=63072000\n\n	@preflight {")
-		text = regexp.MustCompile(`reverse_proxy .* # the application`).ReplaceAllString(text, "reverse_proxy "+files)
-		return text + fmt.Sprintf("http://:%s {\n\tbind 127.0.0.1\n\troot * html\n\tfile_server\n}\n", port(files))
+		return text + fmt.Sprintf("http://:%s {\n\tbind 127.0.0.1\n\troot * html\n\tfile_server\n}\n", port(application[1]))
 	}, []visit{
 		{"GET", "/page.html", nil, 200, "a page", "text/html", 1},
 		{"GET", "/closed/", nil, 404, "", "", 1},
@@ -248,8 +247,17 @@ func newSite(t *testing.T, name string, allow bool) *stand {
 	p := proxies[sites[name].proxy]
 	p.edit = sites[name].edit
 	start := p.start
-	p.start = func(s *stand) { s.writeSite(); start(s) }
-	return newStand(t, p, func(o *Options) { o.Policy, o.Dimension, o.Header, o.Allow = "many", "ip", "", allow })
+	p.start = func(s *stand) {
+		s.writeSite()
+		start(s)
+		s.await("tcp", s.options.App) // which may be a second listener of the proxy
+	}
+	return newStand(t, p, func(o *Options) {
+		o.Policy, o.Dimension, o.Header, o.Allow = "many", "ip", "", allow
+		if name == "caddy/files behind" {
+			o.App = free(t)
+		}
+	})
 }
 
 // Files are answered as ever while weir is down and the snippet allows. Caddy's file_server takes
