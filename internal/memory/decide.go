@@ -320,7 +320,7 @@ func (m *Memory) report(c *claim, units int64) {
 	switch {
 	case units > 0:
 		if r.recorded(c.records, c.rules.mode); req.once != nil {
-			r.remembered(&req.once.operation.Operation)
+			r.remembered(&req.once.operation.Operation, r.virtual)
 		}
 	case req.Op == engine.Attempt && req.N > 0:
 		r.corrections(c.records)

@@ -59,6 +59,9 @@ func actAtRandom(r *rand.Rand, l *limiter) {
 		l.Record(k, n)
 	case x < 95:
 		d, _ := l.AllowN(k, n)
+		if r.IntN(4) == 0 {
+			l = l.At(time.Now().Add(time.Duration(r.IntN(1000)-500) * time.Millisecond))
+		}
 		l.Refund(k, d.At, n/(1+r.Int64N(2)))
 	case x < 99:
 		l.Reset(k)

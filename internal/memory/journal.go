@@ -165,9 +165,11 @@ func (r *report) appended(l *limitRules, key string, end, units, cutoff int64) *
 	return c
 }
 
-// replaced adds the whole history.
+// replaced adds the whole history. Its clock is that of its newest entries, which a refund in a
+// bucket leaves as it is.
 func (r *report) replaced(s *record) {
 	c := r.add(Replace, s.limit, s.text)
+	c.Virtual = s.slot.Virtual()
 	r.memory.read(c, s.h, s.arena)
 	if a := s.appointments; a != nil && len(a.list.Entries) > 0 {
 		if c.End = a.list.Until; a.shifted {
@@ -264,9 +266,9 @@ func (r *report) blocks(records []record) {
 	}
 }
 
-// remembered adds an operation.
-func (r *report) remembered(o *Operation) {
-	c := Change{Kind: Remember, Virtual: r.virtual, At: o.Newest(), Operation: o}
+// remembered adds an operation, which stays on the clock of its first call.
+func (r *report) remembered(o *Operation, virtual bool) {
+	c := Change{Kind: Remember, Virtual: virtual, At: o.Newest(), Operation: o}
 	r.changes = append(r.changes, c)
 }
 

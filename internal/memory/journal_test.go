@@ -92,13 +92,19 @@ func dump(m *Memory, n int, between func(), visit func(*Change)) {
 	}
 }
 
+// remembered is an operation as a dump has it.
+type remembered struct {
+	Operation
+	Virtual bool
+}
+
 // content returns the histories and known operations of m by their names.
 func content(m *Memory) map[string]any {
 	m.Sweep()
 	all := map[string]any{}
 	dump(m, 4, func() {}, func(c *Change) {
 		if c.Kind == Remember {
-			all["o"+c.Operation.Name] = *c.copied().Operation
+			all["o"+c.Operation.Name] = remembered{*c.copied().Operation, c.Virtual}
 			return
 		}
 		h := c.copied()
@@ -155,6 +161,9 @@ func actOnce(r *rand.Rand, l *limiter) {
 // actOnState makes a call on a reservation or a block.
 func actOnState(r *rand.Rand, l *limiter) {
 	k, id := keyOf(r.IntN(12), len(l.rules.Dimensions)), fmt.Sprint("r", r.IntN(10))
+	if r.IntN(3) == 0 {
+		l = l.At(time.Now().Add(time.Duration(r.IntN(1000)-500) * time.Millisecond))
+	}
 	switch r.IntN(8) {
 	case 0, 1, 2:
 		l.do(k, engine.Call{N: 1 + r.Int64N(3), ID: id, TTL: 1 + r.Int64N(2_000_000)})
@@ -281,6 +290,26 @@ func TestJournalOfALongerWindow(t *testing.T) {
 	for _, c := range content(again) {
 		assert.Equal(t, c.(Change).Keep, time.Hour.Microseconds(), "kept for µs")
 	}
+}
+
+// TestJournalOnTwoClocks: a refund and a settlement on the engine's clock change a bucket and a
+// reservation that were made at an instant of the caller. They stay on the clock of the caller, in
+// memory and in the journal (R13).
+func TestJournalOnTwoClocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var journal recorder
+		m := newKept(Options{Journal: &journal})
+		bucket := limit{Name: "l", Kind: engine.KindBucket, Max: 5, Window: time.Hour, By: []string{"user"}}
+		l := m.on(policy{Name: "p", Limits: []limit{bucket}})
+		then := l.At(time.Now().Add(time.Second / 2))
+		granted(t, mustDo(t, then, K("refunded"), engine.Call{N: 3}))
+		granted(t, mustDo(t, then, K("settled"), engine.Call{N: 3, ID: "r", TTL: 60_000_000}))
+		refund := engine.Call{Op: engine.Refund, From: engine.Oldest, N: 1}
+		assert.Equal(t, mustDo(t, l, K("refunded"), refund).Granted, 1, "units given back")
+		settle := engine.Call{Op: engine.Settle, N: 1, ID: "r"}
+		assert.Equal(t, mustDo(t, l, K("settled"), settle).Granted, 2, "units given back")
+		compareContent(t, "the journal", content(redone(t, journal.steps)), content(m))
+	})
 }
 
 // TestJournalOfDistantEntries: entries of one history can be further apart than the 71 minutes

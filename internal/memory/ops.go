@@ -44,7 +44,7 @@ func (m *Memory) refund(call *engine.Call, at moment, once *once) error {
 	if m.journal != nil {
 		r := m.newReport(c.now, at.virtual())
 		if r.recorded(c.records, b.mode); once != nil {
-			r.remembered(&once.operation.Operation)
+			r.remembered(&once.operation.Operation, r.virtual)
 		}
 		r.send()
 	}

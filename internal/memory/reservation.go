@@ -419,7 +419,7 @@ func (m *Memory) revise(c *claim, recorded bool) {
 		r.recorded(c.records, c.rules.mode)
 		revised := x.operation.Operation
 		revised.Reservation, revised.Until = &x.next, x.until
-		r.remembered(&revised)
+		r.remembered(&revised, x.operation.virtual)
 		r.send()
 	}
 	c.unlockHistories()
