@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -53,7 +54,7 @@ func reserveFor(t *testing.T, l *weir.Limiter, request weir.Request) *weir.Reser
 // policy, a limit per minute. The error of a longer time to live names the right one.
 func TestFirstReservationOfTheDocs(t *testing.T) {
 	l := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{weir.PerMinute(1000, "tenant")}}))
-	page := read(t, "docs/reservations.md")
+	page := string(must(os.ReadFile("docs/reservations.md")))
 	first := regexp.MustCompile(`weir\.Request\{N: (\d+)(?:, TTL: (\d+) \* time\.Minute)?\}`).FindStringSubmatch(page)
 	if first == nil {
 		t.Fatal("docs/reservations.md has no request")

@@ -1,4 +1,6 @@
-package weir_test
+// Package tree has tests of the source tree as a whole: which packages import which, and the names and
+// types that are public.
+package tree
 
 import (
 	"errors"
@@ -21,6 +23,14 @@ import (
 )
 
 const module = "github.com/weirlimit/weir"
+
+// The paths in these tests are those from the root of the repository.
+func TestMain(m *testing.M) {
+	if err := os.Chdir("../../.."); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // A layer is some packages, by their directories, with the packages of ours that their
 // programs may import. Imports point one way: a row names only rows above it, and the word
@@ -64,7 +74,7 @@ var layers = []layer{
 		[]string{".", "engine", "internal/answer", "internal/clientaddr", "internal/definition", "internal/documents", "internal/filewatch", "internal/isnil", "internal/keyenc", "internal/misuse", "internal/nearest", "internal/policyfile", "policy", "row"}, "the policies of a file at work, the same for every front and for library users"},
 	{[]string{"weirgrpc", "weirhttp"},
 		[]string{".", "engine", "internal/answer", "internal/clientaddr", "internal/fields", "internal/keyby", "internal/option", "internal/outagelog", "internal/problemdoc", "internal/shorten"}, "gRPC and net/http around a Limiter; they work without files and without our service"},
-	{[]string{"internal/testkit/assert", "internal/testkit/httpapitest", "internal/testkit/jsontest", "internal/testkit/listentest", "internal/testkit/markdown", "internal/testkit/memstats", "internal/testkit/must", "internal/testkit/mutants", "internal/testkit/needs", "internal/testkit/race", "internal/testkit/txtar"},
+	{[]string{"internal/testkit/assert", "internal/testkit/httpapitest", "internal/testkit/jsontest", "internal/testkit/listentest", "internal/testkit/markdown", "internal/testkit/memstats", "internal/testkit/must", "internal/testkit/mutants", "internal/testkit/needs", "internal/testkit/race", "internal/testkit/tree", "internal/testkit/txtar"},
 		nil, "helpers of tests; a reference must not share code with its subject"},
 	{[]string{"internal/testkit/documenttest", "internal/testkit/program", "internal/testkit/redistest", "internal/testkit/runtests"},
 		[]string{"engine", "internal/testkit/needs", "weirredis", "weirtest"}, "programs and servers for tests"},
@@ -482,5 +492,9 @@ func TestModules(t *testing.T) {
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	return string(must(os.ReadFile(file)))
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
