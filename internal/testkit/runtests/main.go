@@ -136,7 +136,8 @@ func detecting() []string { return []string{"-race", light, "-skip=" + later} }
 //   - cmd/weir has flags and commands. The packages of the service are raced by their own tests.
 //   - internal/conformance is raced where it compares an engine: in the tests of all engines.
 //   - policy makes no goroutine; it imports sync for values that are made once.
-var racedLater = []string{"cmd/weir", "internal/conformance", "policy"}
+//   - the faults of Redis are longer there, and would be raced twice.
+var racedLater = []string{"cmd/weir", "cmd/weir/internal/faulttest", "internal/conformance", "policy"}
 
 // stepsOf returns the steps of a tier.
 func stepsOf(tier string) ([]step, error) {
@@ -162,12 +163,12 @@ func stepsOf(tier string) ([]step, error) {
 			mutants = module + "/internal/testkit/mutants"
 		)
 		unraced := append([]string{releasing}, pages...)
-		most := without(others, append(leftOut[tier], unraced...)...)
+		most := without(others, slices.Concat(leftOut[tier], unraced, []string{faults})...)
 		steps = []step{
 			{[]string{"-race", light}, []string{faults}, []string{"-args", "-faulttest.seeds=1", "-weirtest.attempts=20000", "-weirtest.hammers=12"}},
-			{detecting(), without(raced, faults), nil},
+			{detecting(), raced, nil},
 			{[]string{"-race", light, "-skip=" + unwatched}, most, nil},
-			{[]string{light}, without(append(shortened, unraced...), faults), nil},
+			{[]string{light}, append(shortened, unraced...), nil},
 			{[]string{light, "-run=" + later}, []string{mutants}, nil},
 			{[]string{"-race", "-tags=purego", light}, assembled, nil},
 			{[]string{light, "-run=^TestKills$|^TestImages$|^TestDamagedImages$|^TestMixedDirectories$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.kills=100", "-weirdisk.images=2000"}},
