@@ -42,7 +42,7 @@ func startCluster(t testing.TB, program string) *Cluster {
 			c.Nodes[i], errs[i] = launch(program, dir, []string{"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
 				"--cluster-node-timeout", nodeTimeout})
 			if errs[i] == nil {
-				t.Cleanup(c.Nodes[i].Stop)
+				t.Cleanup(c.Nodes[i].discard)
 			}
 		})
 	}

@@ -3,63 +3,44 @@ package redistest
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
 
 // busOffset is the default distance from a node's port to the port of the Cluster's bus.
 const busOffset = 10_000
 
 // launch starts a server, a program, with its files in dir. Another process may take the free port
-// first, so launch tries a few.
+// first, so launch tries a few. The port is held until discard.
 func launch(program, dir string, args []string) (*Server, error) {
 	var last error
 	for range 5 {
-		port, err := freePort()
+		addr, err := listentest.HoldPort(busOffset)
 		if err != nil {
 			return nil, err
 		}
-		s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), program: program, args: args, dir: dir}
+		s := &Server{Addr: addr, program: program, args: args, dir: dir}
 		if i := slices.Index(args, "--requirepass"); i >= 0 {
 			s.Password = args[i+1]
 		}
 		if last = s.run(); last == nil {
 			return s, nil
 		}
+		listentest.ReleasePort(addr)
 	}
 	return nil, last
 }
 
-// freePort returns a port that is free, with a free bus port. It is below the ephemeral ports
-// of the system. A client that keeps dialling an ephemeral port of a dead server may get that
-// port as its own, and so reach itself.
-func freePort() (string, error) {
-	var last error
-	for range 100 {
-		port := 12_000 + rand.IntN(10_000)
-		if last = listens(port, port+busOffset); last == nil {
-			return strconv.Itoa(port), nil
-		}
-	}
-	return "", fmt.Errorf("redistest: no free port found: %w", last)
-}
-
-func listens(ports ...int) error {
-	for _, port := range ports {
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			return err
-		}
-		l.Close()
-	}
-	return nil
+// discard stops the server and gives its port back.
+func (s *Server) discard() {
+	s.Stop()
+	listentest.ReleasePort(s.Addr)
 }
 
 // run starts a process for the server and waits until it replies.

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
 
 // Proxy is a TCP proxy between clients and a server with the faults of networks. A fault
@@ -44,16 +46,17 @@ var healthy = faults{cut: [2]int{-1, -1}}
 // with the test.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	port, err := freePort()
+	addr, err := listentest.HoldPort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Addr: net.JoinHostPort("127.0.0.1", port), target: target,
+	p := &Proxy{Addr: addr, target: target,
 		open: map[net.Conn]net.Conn{}, faults: healthy, changed: make(chan struct{})}
 	p.Accept(t)
 	t.Cleanup(func() {
 		p.Heal() // or bytes would wait forever
 		p.Refuse()
+		listentest.ReleasePort(addr)
 	})
 	return p
 }

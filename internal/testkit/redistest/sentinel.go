@@ -3,12 +3,13 @@ package redistest
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
 
 // SentinelName is the Sentinel's name of the primary.
@@ -19,11 +20,11 @@ const SentinelName = "weir"
 // lists so many replicas.
 func StartSentinel(t testing.TB, primary *Server, replicas int) *Server {
 	t.Helper()
-	port, err := freePort()
+	addr, err := listentest.HoldPort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), program: primary.program, dir: t.TempDir()}
+	s := &Server{Addr: addr, program: primary.program, dir: t.TempDir()}
 	file, err := s.writeSentinelConfig(primary)
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +33,7 @@ func StartSentinel(t testing.TB, primary *Server, replicas int) *Server {
 	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Stop)
+	t.Cleanup(s.discard)
 	if err := s.awaitReplicas(replicas); err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ var layers = []layer{
 	{[]string{"internal/testkit/assert", "internal/testkit/httpapitest", "internal/testkit/jsontest", "internal/testkit/listentest", "internal/testkit/markdown", "internal/testkit/memstats", "internal/testkit/must", "internal/testkit/mutants", "internal/testkit/needs", "internal/testkit/race", "internal/testkit/tree", "internal/testkit/txtar"},
 		nil, "helpers of tests; a reference must not share code with its subject"},
 	{[]string{"internal/testkit/documenttest", "internal/testkit/program", "internal/testkit/redistest", "internal/testkit/runtests"},
-		[]string{"engine", "internal/testkit/needs", "weirredis", "weirtest"}, "programs and servers for tests"},
+		[]string{"engine", "internal/testkit/listentest", "internal/testkit/needs", "weirredis", "weirtest"}, "programs and servers for tests"},
 	{[]string{"internal/testkit/policytest"},
 		[]string{".", "engine", "internal/answer", "internal/duration", "internal/enforce", "policy"}, "runs the tests of a policy file; its callers print the results"},
 	{[]string{"cmd/weir/internal/testkit/enginetest"},
