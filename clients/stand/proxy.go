@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
 
 // A fault is one of a network. It replaces the one before.
@@ -75,9 +77,20 @@ type proxy struct {
 	ended    bool
 }
 
-func newProxy(listener net.Listener, target string) *proxy {
+// newProxy returns a proxy before a server. Its port is held: while it refuses connections, another
+// server would answer on a port that is free.
+func newProxy(target string) (*proxy, error) {
+	address, err := listentest.HoldPort()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		listentest.ReleasePort(address)
+		return nil, err
+	}
 	p := &proxy{
-		address:  listener.Addr().String(),
+		address:  address,
 		target:   target,
 		fault:    fault{Kind: "none"},
 		changed:  make(chan struct{}),
@@ -85,7 +98,7 @@ func newProxy(listener net.Listener, target string) *proxy {
 		open:     map[net.Conn]bool{},
 	}
 	go p.serve(listener)
-	return p
+	return p, nil
 }
 
 // set replaces the fault.
@@ -106,7 +119,7 @@ func (p *proxy) set(f fault) error {
 		return nil
 	}
 	if p.listener == nil && !p.ended {
-		listener, err := listenAgain(p.address)
+		listener, err := net.Listen("tcp", p.address)
 		if err != nil {
 			return err
 		}
@@ -116,23 +129,13 @@ func (p *proxy) set(f fault) error {
 	return nil
 }
 
-// listenAgain listens on a port of before. Another process may have it for a moment, as the near end
-// of a connection.
-func listenAgain(address string) (listener net.Listener, err error) {
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
-		if listener, err = net.Listen("tcp", address); err == nil {
-			return listener, nil
-		}
-	}
-	return nil, err
-}
-
 // close ends the proxy.
 func (p *proxy) close() {
 	p.mu.Lock()
 	p.ended = true
 	p.mu.Unlock()
 	p.set(fault{Kind: "refuse"})
+	listentest.ReleasePort(p.address)
 }
 
 // resetLocked resets all connections. p.mu is held.

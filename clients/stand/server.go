@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,11 +124,10 @@ func (s *server) arguments(dir string, o options) (args []string, err error) {
 
 // front puts a proxy before a listener, and returns its address.
 func (s *server) front(target string) (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	p, err := newProxy(target)
 	if err != nil {
 		return "", err
 	}
-	p := newProxy(listener, target)
 	s.proxies = append(s.proxies, p)
 	return p.address, nil
 }
