@@ -48,12 +48,18 @@ func chromium(t *testing.T) context.Context {
 	return theBrowser.ctx
 }
 
+// patience bounds the start of the browser, and the use of a tab. A busy machine is slow.
+const patience = 5 * time.Minute
+
 func start(program string) error {
 	profile, err := os.MkdirTemp("", "weir-report")
 	if err != nil {
 		return err
 	}
-	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(program), chromedp.UserDataDir(profile), chromedp.Flag("headless", true)}
+	options := []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(program), chromedp.UserDataDir(profile), chromedp.Flag("headless", true),
+		chromedp.WSURLReadTimeout(patience),
+	}
 	for _, flag := range []string{
 		"headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "no-default-browser-check",
 		"disable-background-networking", "disable-component-update", "disable-sync", "disable-dev-shm-usage", "hide-scrollbars",
@@ -103,7 +109,7 @@ func newTab(t *testing.T, s screen) *tab {
 	t.Cleanup(end)
 	b := &tab{Context: ctx, t: t}
 	b.do() // a timeout before the first action would be that of the tab
-	b.Context, end = context.WithTimeout(ctx, 2*time.Minute)
+	b.Context, end = context.WithTimeout(ctx, patience)
 	t.Cleanup(end)
 	must.Do(t, chromedp.Listen(ctx, func(event any) {
 		b.mu.Lock()
@@ -232,6 +238,13 @@ func (b *tab) quiet() {
 	if len(b.faults) > 0 {
 		b.t.Errorf("the page has errors:\n%s", strings.Join(b.faults, "\n"))
 	}
+}
+
+// forgive drops the requests and errors so far, which the test has caused.
+func (b *tab) forgive() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.requests, b.faults = nil, nil
 }
 
 // until waits until an expression is true.
