@@ -16,7 +16,7 @@ func Do(t testing.TB, err error) {
 }
 
 // patience is far more than any condition should take.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Await waits until a condition holds, or fails the test.
 func Await(t testing.TB, condition string, holds func() bool) {

@@ -258,7 +258,9 @@ func split(modules []string) (raced, others, shortened []string, err error) {
 func (s step) run(w io.Writer, r *results) error {
 	o := newOutput(w, r)
 	o.print("== ", s, "\n")
-	cmd := exec.Command(goCommand, slices.Concat([]string{"test", "-json", "-vet=off"}, s.flags, s.packages, s.args)...)
+	// A hang should end, but the default of ten minutes may be too short on a busy machine.
+	flags := []string{"test", "-json", "-vet=off", "-timeout=30m"}
+	cmd := exec.Command(goCommand, slices.Concat(flags, s.flags, s.packages, s.args)...)
 	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), "WEIR_TEST_WHOLE_TREE=true", // needs.WholeTreeVariable
 		"GORACE=atexit_sleep_ms=0") // or each test binary sleeps a second at its end
