@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Modules declares npm, and returns a copy of the directory with the node_modules of its
@@ -88,10 +89,8 @@ func keptModules(t testing.TB, npm, dir string) (kept string, err error) {
 			return "", err
 		}
 	}
-	cmd := exec.Command(npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
-	cmd.Dir = partial
-	if out, err := cmd.CombinedOutput(); err != nil {
-		if unreachable(string(out)) {
+	if out, err := runNPM(npm, partial); err != nil {
+		if unreachable(out) {
 			missing(t, "the npm packages of "+dir+" are not in npm's cache and its registry is unreachable; "+
 				"run the test once with a network")
 		}
@@ -101,6 +100,22 @@ func keptModules(t testing.TB, npm, dir string) (kept string, err error) {
 		return "", err
 	}
 	return kept, os.Chmod(kept, 0o755)
+}
+
+// runNPM installs the packages of a package-lock.json, and returns what npm printed. It tries again,
+// because npm itself does not after each failure of the network.
+func runNPM(npm, dir string) (out string, err error) {
+	for range 3 {
+		cmd := exec.Command(npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
+		cmd.Dir = dir
+		printed, failed := cmd.CombinedOutput()
+		out, err = string(printed), failed
+		if err == nil {
+			break
+		}
+		time.Sleep(time.Second) // the registry may be busy
+	}
+	return out, err
 }
 
 // unreachable reports whether npm printed an error of the network.

@@ -50,7 +50,7 @@ func install(python, requirements, packages string) error {
 	}
 	defer os.RemoveAll(partial)
 	pip := exec.Command(python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--target", partial,
-		"--only-binary=:all:", "--retries", "2", "--timeout", "10", "--requirement", requirements)
+		"--only-binary=:all:", "--retries", "5", "--timeout", "15", "--requirement", requirements)
 	if out, err := pip.CombinedOutput(); err != nil {
 		return fmt.Errorf("pip: %w\n%s", err, out)
 	}
