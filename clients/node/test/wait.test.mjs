@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { newWeir } from './web.mjs'
 
 const policies =
-  'version: 1\npolicies:\n  fast: {limit: 1 per 200ms per user, max-wait: 20s}\n  slow: {limit: 1 per hour per user}\n  spaced: {limit: "3 per hour per user, 300ms apart"}'
+  'version: 1\npolicies:\n  fast: {limit: 1 per 500ms per user, max-wait: 20s}\n  slow: {limit: 1 per hour per user}\n  spaced: {limit: "3 per hour per user, 300ms apart"}'
 const ann = { user: 'ann' }
 const hour = 3_600_000
 
@@ -36,7 +36,7 @@ for (const front of ['resp', 'http']) {
       order.map(([i]) => i),
       [0, 1, 2, 3],
     )
-    assert(performance.now() - begun >= 600)
+    assert(performance.now() - begun >= 1500)
     assert.equal(order[0][1], 0)
     assert(order[3][1] > 0)
   })
@@ -75,9 +75,13 @@ for (const front of ['resp', 'http']) {
     const { weir } = await newWeir(t, { policies, flags: [], front })
     const spaced = weir.policy('spaced')
     for (const signal of [undefined, new AbortController().signal]) {
-      const key = { user: signal ? 'ann' : 'bob' }
-      await spaced.take(key)
-      const d = await spaced.wait(key, { signal })
+      let key, d
+      // Where a busy machine was slower than the distance, another user waits.
+      for (let tries = 0; tries < 10 && !(d?.startAt > d?.at); tries++) {
+        key = { user: `${signal ? 'ann' : 'bob'} ${tries}` }
+        await spaced.take(key)
+        d = await spaced.wait(key, { signal })
+      }
       assert(d.startAt > d.at)
       assert.equal(await spaced.refund(key, d), 1)
       assert.equal((await spaced.peek(key)).remaining, 2)

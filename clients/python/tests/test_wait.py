@@ -74,8 +74,11 @@ class Waits(Case):
         self.assertEqual(slow.peek(ANN).remaining, 0)  # that of the first call alone
 
     def test_an_interrupt_before_the_answer_gives_the_units_back(self):
+        ends = []
+
         def interrupt(*_):
-            threading.Timer(0.05, self.server.fail, [{"kind": "none"}]).start()
+            ends.append(threading.Timer(0.05, self.server.fail, [{"kind": "none"}]))
+            ends[-1].start()
             raise KeyboardInterrupt
 
         before = signal.signal(signal.SIGALRM, interrupt)
@@ -88,8 +91,9 @@ class Waits(Case):
             for call in (lambda: slow.wait(key, max_wait=100), lambda: jobs.reserve(key)):
                 self.server.fail({"kind": "silence"})
                 with self.assertRaises(KeyboardInterrupt):
-                    signal.setitimer(signal.ITIMER_REAL, 0.1)
+                    signal.setitimer(signal.ITIMER_REAL, 0.3)
                     call()
+                ends.pop().join()  # or it might end the silence of the next call
             self.assertEqual(slow.peek(key).remaining, 0)  # that of the first call alone
             self.assertEqual(jobs.peek(key).remaining, 1)
 
@@ -119,10 +123,13 @@ class Waits(Case):
 
     def test_a_wait_is_refunded_at_its_start(self):
         for front in ("resp", "http"):
-            key = {"user": front}
             spaced = self.open(self.server.url(front), **PATIENT).policy("spaced")
-            spaced.take(key)
-            decision = spaced.wait(key)
+            for attempt in range(10):
+                key = {"user": f"{front} {attempt}"}
+                spaced.take(key)
+                decision = spaced.wait(key)
+                if decision.start_us > decision.at_us:
+                    break  # otherwise a busy machine was slower than the distance
             self.assertGreater(decision.start_us, decision.at_us)
             self.assertEqual(spaced.refund(key, decision), 1)
             self.assertEqual(spaced.peek(key).remaining, 1)
