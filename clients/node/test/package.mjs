@@ -1,7 +1,7 @@
 // The package as a user gets it: packed, and installed from the archive without a network.
 import { execFile, spawn } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
@@ -73,54 +73,41 @@ export async function script(dir, name, text, env) {
   return stdout
 }
 
-// serve runs a program that listens on PORT, and returns a function that sends it requests.
+// serve runs a program that listens on PORT, and returns a function that sends it requests. PORT is
+// 0, so that the program gets a free port: one that was free before its start may be another's.
 export async function serve(t, dir, name, text, env) {
   writeFileSync(join(dir, name), text)
-  // Another process may take the port before the application does.
-  for (let tries = 3; ; tries--) {
-    try {
-      return await serveAt(await freePort(), t, dir, name, env)
-    } catch (err) {
-      if (tries === 1) throw err
-    }
-  }
-}
-
-async function serveAt(port, t, dir, name, env) {
-  const child = spawn(process.execPath, [name], {
+  const child = spawn(process.execPath, ['--require', reportsPort, name], {
     cwd: dir,
-    env: { ...process.env, ...env, PORT: port },
-    stdio: ['ignore', 'inherit', 'inherit'],
+    env: { ...process.env, ...env, PORT: 0 },
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
-  let isRunning = true
+  t.after(() => child.kill())
   const ended = once(child, 'exit').then(([code]) => {
-    isRunning = false
     throw new Error(`${name} ended with ${code}`)
   })
   ended.catch(() => {})
-  t.after(() => child.kill())
-  const get = getFrom(`http://127.0.0.1:${port}`)
-  const connects = async () => {
-    while (isRunning) {
-      try {
-        return await get('/nosuch')
-      } catch (err) {
-        if (err.code !== 'ECONNREFUSED') throw err
-        await new Promise(setImmediate)
-      }
-    }
-  }
-  await Promise.race([connects(), ended])
-  return get
+  const [port] = await Promise.race([once(child, 'message'), ended])
+  while (!(await accepts(port))); // Fastify listens on ::1 as well, and perhaps there first
+  return getFrom(`http://127.0.0.1:${port}`)
 }
 
-async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address()
-  server.close()
-  return port
+// accepts reports whether a port of 127.0.0.1 accepts connections.
+async function accepts(port) {
+  const socket = connect(port, '127.0.0.1')
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch (err) {
+    if (err.code !== 'ECONNREFUSED') throw err
+    return false
+  } finally {
+    socket.destroy()
+  }
 }
+
+// reportsPort is a module that sends the port on which its program listens.
+const reportsPort = fileURLToPath(new URL('port.cjs', import.meta.url))
 
 // blocks returns the code of a page in one language.
 export function blocks(page, language, heading) {
