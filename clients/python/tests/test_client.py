@@ -334,10 +334,6 @@ class OtherServers(Case):
                 redis.kill()
                 redis.wait()
 
-    def test_a_token_that_the_server_does_not_want(self):
-        with stand().server() as server:
-            self.rejected(server.url(), "requires no token", token="secret")
-
 
 class Concurrency(Case):
     def test_an_interrupted_thread_takes_no_answer_of_others(self):

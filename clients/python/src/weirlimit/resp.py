@@ -163,7 +163,7 @@ class Codec:
         if self._greets and replies:
             self._greets = False
             welcome = replies.pop(0)
-            if isinstance(welcome, ErrorReply):
+            if isinstance(welcome, ErrorReply) and not welcome.text.startswith(NO_TOKEN_NEEDED):
                 raise self.error(welcome, greeting=True)
         return replies
 
@@ -221,6 +221,8 @@ def no_answer(place: str, got: str) -> ProtocolError:
         return ProtocolError(f"{place} uses TLS; write rediss:// in the url")
     return ProtocolError(f"{got} of {place} is no answer of weir; use the address of --resp-listen")
 
+
+NO_TOKEN_NEEDED = "AUTH: this listener requires no token"  # as over HTTP, such a token is ignored
 
 ALERT_OF_TLS = "'\\x15\\x03"  # of a server that expects TLS, as an error shows it
 
