@@ -5,21 +5,28 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/documents"
 )
 
 // documentsName is the file with the documents of operators (engine.Documents). It is missing until
-// the first change of one. Each change replaces it: operators change documents seldom, and a file
-// that is always whole needs no recovery. 10,000 overrides take about 4 MB.
+// the first change of one.
 //
-// It has a line of JSON with the format and the identity of the directory, one for each document, and
-// one with the checksum of the lines before.
+// Its first line has the format and the identity of the directory. Each further one is a document,
+// or the change that has deleted it: the last line of a name counts. A line is a checksum in eight
+// hex digits, a space, and JSON.
+//
+// A change is written at the end. A file in which most lines no longer count is replaced, and so is
+// each one at the first change after a start, and at its end. The first line has the number of lines
+// of a replaced file: these were whole before it had its name.
 const documentsName = "DOCUMENTS"
 
 // documentsFormat is the version of the file.
@@ -34,6 +41,7 @@ var errDocuments = errors.New("is damaged")
 type documentsHeader struct {
 	Format   int    `json:"format"`
 	Identity string `json:"identity"` // the directory's
+	Lines    int    `json:"lines"`    // behind it, when the file was made
 }
 
 // Documents returns the documents beside the histories. A write returns once the change is on
@@ -45,94 +53,184 @@ func (e *Engine) Documents() engine.Documents {
 	return e.documents
 }
 
-// saveDocuments replaces the file, durably.
-func (e *Engine) saveDocuments(all []documents.Stored) error {
-	e.saving.Lock()
-	defer e.saving.Unlock()
-	fail := func(outcome, err error) error {
-		return fmt.Errorf("%w: weirdisk: %s: %w%s", outcome,
-			filepath.Join(e.log.dir, documentsName), err, nextStep(err, ""))
-	}
+// documentsFile is the file of documents, open for the next change.
+type documentsFile struct {
+	sync.Mutex      // held while it is written; Close waits for it
+	file       file // nil: the next change replaces the file
+	made       int  // lines when the file was made
+	lines      int
+}
+
+// spareLines are the lines that no longer count and that every file may have. So at most one in as
+// many changes replaces the file.
+const spareLines = 1000
+
+// saveDocument writes a change, durably. all returns every document with the change.
+func (e *Engine) saveDocument(changed *documents.Stored, all func() []documents.Stored) error {
+	d := &e.documentsFile
+	d.Lock()
+	defer d.Unlock()
 	select {
 	case <-e.stop:
-		return fail(engine.ErrUnavailable, errClosed)
+		return e.failDocuments(engine.ErrUnavailable, errClosed)
 	default:
 	}
 	if err := e.keeper.moved(); err != nil {
-		return fail(engine.ErrUnavailable, err)
+		return e.failDocuments(engine.ErrUnavailable, err)
 	}
+	if d.file != nil && d.lines < 2*d.made+spareLines {
+		return e.appendDocument(changed)
+	}
+	return e.replaceDocuments(all())
+}
+
+// failDocuments returns the error of a change that was not made, or whose outcome is unknown.
+func (e *Engine) failDocuments(outcome, err error) error {
+	return fmt.Errorf("%w: weirdisk: %s: %w%s", outcome,
+		filepath.Join(e.log.dir, documentsName), err, nextStep(err, ""))
+}
+
+// appendDocument writes a change behind the others. After an error the file may have a part of it,
+// so the next change replaces the file.
+func (e *Engine) appendDocument(changed *documents.Stored) error {
+	d := &e.documentsFile
+	if _, err := d.file.Write(documentLine(changed)); err != nil {
+		d.end()
+		return e.failDocuments(engine.ErrUnavailable, err) // a part of a line does not count
+	}
+	if err := d.file.sync(); err != nil {
+		d.end()
+		return e.failDocuments(engine.ErrOutcomeUnknown, err) // the next start may read it
+	}
+	d.lines++
+	return nil
+}
+
+// end closes the file. The next change replaces it.
+func (d *documentsFile) end() error {
+	if d.file == nil {
+		return nil
+	}
+	err := d.file.Close()
+	d.file = nil
+	return err
+}
+
+// endDocuments ends the changes of documents. It replaces a file that has changes, so that the next
+// start finds any damage. If that fails, the file stays.
+func (e *Engine) endDocuments(all func() []documents.Stored) (err error) {
+	d := &e.documentsFile
+	d.Lock()
+	defer d.Unlock()
+	close(e.stop)
+	if d.file != nil && d.lines > d.made && e.keeper.moved() == nil {
+		err = e.replaceDocuments(all())
+	}
+	return errors.Join(err, d.end())
+}
+
+// replaceDocuments replaces the file with one of all documents, and opens it.
+func (e *Engine) replaceDocuments(all []documents.Stored) error {
+	d, on := &e.documentsFile, e.log.files
+	d.end() // some systems replace no open file
+	content := encodeDocuments(e.identity, all)
 	path := filepath.Join(e.log.dir, documentsName)
 	temporary := path + ".new"
-	f, err := newFile(e.log.files, temporary, encodeDocuments(e.identity, all))
+	f, err := newFile(on, temporary, content)
 	if err != nil {
-		return fail(engine.ErrUnavailable, err)
+		return e.failDocuments(engine.ErrUnavailable, err)
 	}
 	if err := f.Close(); err != nil {
-		return fail(engine.ErrUnavailable, err)
+		return e.failDocuments(engine.ErrUnavailable, err)
 	}
-	if err := e.log.files.rename(temporary, path); err != nil {
-		return fail(engine.ErrUnavailable, err)
+	if err := on.rename(temporary, path); err != nil {
+		return e.failDocuments(engine.ErrUnavailable, err)
 	}
-	if err := e.log.files.syncDir(e.log.dir); err != nil {
-		return fail(engine.ErrOutcomeUnknown, err) // the next start may read either file
+	if err := on.syncDir(e.log.dir); err != nil {
+		return e.failDocuments(engine.ErrOutcomeUnknown, err) // the next start may read either file
+	}
+	d.made, d.lines = len(all), len(all)
+	if f, err := on.open(path, false, int64(len(content))); err == nil {
+		d.file = f // otherwise the next change replaces the file, too
 	}
 	return nil
 }
 
-// encodeDocuments returns the content of the file.
+// encodeDocuments returns the content of a file without changes.
 func encodeDocuments(identity string, all []documents.Stored) []byte {
 	slices.SortFunc(all, func(a, b documents.Stored) int { // so that people can compare two files
 		return strings.Compare(a.Collection+"\x00"+a.Name, b.Collection+"\x00"+b.Name)
 	})
-	var b bytes.Buffer
-	lines := json.NewEncoder(&b) // into memory, and of types that cannot fail
-	lines.SetEscapeHTML(false)
-	lines.Encode(documentsHeader{documentsFormat, identity})
+	content := documentLine(documentsHeader{documentsFormat, identity, len(all)})
 	for i := range all {
-		lines.Encode(&all[i])
+		content = append(content, documentLine(&all[i])...)
 	}
-	b.WriteString(sumLine(b.Bytes()))
-	return b.Bytes()
+	return content
 }
 
-// loadDocuments reads the file of a directory into a store. A missing file has none.
-func loadDocuments(dir, identity string, into *documents.Store) error {
+// documentLine returns a line of the file.
+func documentLine(x any) []byte {
+	var b bytes.Buffer
+	line := json.NewEncoder(&b) // into memory, and of types that cannot fail
+	line.SetEscapeHTML(false)
+	line.Encode(x)
+	text := b.Bytes()
+	return fmt.Appendf(nil, "%08x %s", crc32.Checksum(text, castagnoli), text)
+}
+
+// readDocumentLine reads a line with its end. It reports false if the line is not whole.
+func readDocumentLine(line []byte, into any) bool {
+	sum, text, ok := bytes.Cut(line, []byte(" "))
+	return ok && string(sum) == fmt.Sprintf("%08x", crc32.Checksum(text, castagnoli)) &&
+		json.Unmarshal(text, into) == nil
+}
+
+// loadDocuments reads the file of a directory into c. A missing file has no documents. A last line
+// that is not whole was not acknowledged, unless the file was changed later: it is left out.
+func (c *contents) loadDocuments(dir string) error {
 	path := filepath.Join(dir, documentsName)
-	b, err := readFile(path, maxDocuments)
+	content, err := readFile(path, maxDocuments)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
 	}
-	body, ok := cutSum(b)
-	if !ok {
-		return &FormatError{path, 0, errDocuments}
-	}
 	var header documentsHeader
-	lines := json.NewDecoder(bytes.NewReader(body))
-	switch err := lines.Decode(&header); {
-	case err != nil:
+	first, rest, _ := bytes.Cut(content, []byte("\n"))
+	switch {
+	case !readDocumentLine(content[:min(len(first)+1, len(content))], &header):
 		return &FormatError{path, 0, errDocuments}
 	case header.Format > documentsFormat:
 		return &FormatError{path, 0, errNewer}
-	case identity == "":
+	case c.manifest.Identity == "":
 		return &FormatError{path, 0, errNoManifest}
-	case header.Identity != identity:
+	case header.Identity != c.manifest.Identity:
 		return &FormatError{path, 0, errOtherOrigin}
 	}
-	for lines.More() {
+	whole, newest := 0, int64(0)
+	for line := range bytes.Lines(rest) {
+		at := int64(len(content) - len(rest))
+		rest = rest[len(line):]
 		var d documents.Stored
-		if err := lines.Decode(&d); err != nil {
-			return &FormatError{path, lines.InputOffset(), errDocuments}
+		switch {
+		case readDocumentLine(line, &d):
+			c.documents.Load(d)
+			whole, newest = whole+1, max(newest, d.Version)
+		case len(rest) > 0 || whole < header.Lines:
+			return &FormatError{path, at, errDocuments}
+		default:
+			c.documentsCut = Cut{
+				File:   path,
+				Offset: at,
+				Bytes:  int64(len(line)),
+				Always: true,
+				After:  time.UnixMicro(newest).UTC(),
+			}
 		}
-		into.Load(d)
+	}
+	if whole < header.Lines {
+		return &FormatError{path, int64(len(content)), errDocuments}
 	}
 	return nil
-}
-
-// cutSum returns the lines of a file before that with their checksum, and false if it differs.
-func cutSum(b []byte) (body []byte, ok bool) {
-	end := bytes.LastIndexByte(bytes.TrimSuffix(b, []byte("\n")), '\n') + 1
-	return b[:end], string(b[end:]) == sumLine(b[:end])
 }

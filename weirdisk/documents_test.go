@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,11 +32,12 @@ func texts(t *testing.T, e *Engine) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := ""
+	var notes []string
 	for _, d := range all.Documents {
-		text += d.Name + "=" + d.Text + " "
+		notes = append(notes, d.Name+"="+d.Text+" ")
 	}
-	return text
+	slices.Sort(notes)
+	return strings.Join(notes, "")
 }
 
 func writeNote(t *testing.T, e *Engine, name, text string) {
@@ -63,6 +65,125 @@ func TestDocumentsSurvive(t *testing.T) {
 			t.Errorf("after the start: got %q, want %q", got, want)
 		}
 		after.Close()
+	}
+}
+
+// changedDocuments returns a directory whose process was killed, as after SIGKILL, the bytes of its
+// documents behind each change, and the documents then. The first change makes the file.
+func changedDocuments(t *testing.T) (dir string, ends []int64, states []string) {
+	t.Helper()
+	live := t.TempDir()
+	e := open(t, live)
+	defer e.Close()
+	for _, change := range [][2]string{{"a", "1"}, {"b", "2"}, {"a", ""}, {"a", strings.Repeat("3", 100)}, {"b", "4"}} {
+		writeNote(t, e, change[0], change[1])
+		info, err := os.Stat(filepath.Join(live, documentsName))
+		must.Do(t, err)
+		ends, states = append(ends, info.Size()), append(states, texts(t, e))
+	}
+	dir = filepath.Join(t.TempDir(), "store")
+	must.Do(t, os.CopyFS(dir, os.DirFS(live)))
+	return dir, ends, states
+}
+
+// TestTornDocuments: a file of documents that ends anywhere behind its first change has the changes
+// that are whole. The rest is reported, and the next change removes it.
+func TestTornDocuments(t *testing.T) {
+	dir, ends, states := changedDocuments(t)
+	path := filepath.Join(dir, documentsName)
+	content := fileBytes(t, path)
+	for size := range int64(len(content)) + 1 {
+		write(t, path, content[:size])
+		e, err := Open(dir, light)
+		if size < ends[0] {
+			if err == nil || !strings.Contains(err.Error(), path) {
+				t.Fatalf("%d bytes: got %v, want an error that names the file", size, err)
+			}
+			continue
+		}
+		must.Do(t, err)
+		last := 0
+		for last+1 < len(ends) && ends[last+1] <= size {
+			last++
+		}
+		if got := texts(t, e); got != states[last] {
+			t.Errorf("%d bytes: got %.40q, want %.40q", size, got, states[last])
+		}
+		if got, torn := e.Recovery(), size-ends[last]; got.Bytes != torn || torn > 0 && (got.File != path || got.Offset != ends[last]) {
+			t.Errorf("%d bytes: got %+v, want %d bytes cut at %d", size, got, torn, ends[last])
+		}
+		if size-ends[last] < 2 {
+			writeNote(t, e, "c", "5")
+		}
+		must.Do(t, e.Close())
+		if size-ends[last] < 2 {
+			e = open(t, dir, light)
+			if got := texts(t, e); got != states[last]+"c=5 " || e.Recovery().Bytes > 0 {
+				t.Errorf("%d bytes, after a change: got %.60q and %+v", size, got, e.Recovery())
+			}
+			must.Do(t, e.Close())
+		}
+	}
+}
+
+// TestFlippedBitsInDocuments: a flipped bit in any byte is refused, except that the line of the last
+// change may be cut.
+func TestFlippedBitsInDocuments(t *testing.T) {
+	dir, ends, states := changedDocuments(t)
+	path := filepath.Join(dir, documentsName)
+	content := fileBytes(t, path)
+	last := ends[len(ends)-2]
+	for i := range content {
+		damaged := slices.Clone(content)
+		damaged[i] ^= 1 << (i % 8)
+		write(t, path, damaged)
+		e, err := Open(dir, light)
+		switch {
+		case err != nil:
+			if int64(i) >= last || !strings.Contains(err.Error(), path) {
+				t.Errorf("byte %d of %d: got %v, want an error that names the file", i, len(content), err)
+			}
+			continue
+		case int64(i) < last-1: // without its end a line is one with the next
+			t.Errorf("byte %d of %d: it opened, and the last line begins at %d", i, len(content), last)
+		case e.Recovery().Bytes == 0:
+			t.Errorf("byte %d of %d: the loss is not reported", i, len(content))
+		case int64(i) >= last && texts(t, e) != states[len(states)-2]:
+			t.Errorf("byte %d of %d: got %.60q", i, len(content), texts(t, e))
+		}
+		write(t, path, content) // Close replaces no file without changes
+		must.Do(t, e.Close())
+	}
+}
+
+// TestFileOfDocumentsIsBounded: a document that changes often does not make the file grow for ever,
+// and a change of one document of many does not write all of them.
+func TestFileOfDocumentsIsBounded(t *testing.T) {
+	written := int64(0)
+	on := &hooked{neverSynced, func(o operation, do func() error) error {
+		if o.kind == stepWrite && strings.HasPrefix(filepath.Base(o.path), documentsName) {
+			written += int64(len(o.data))
+		}
+		return do()
+	}}
+	dir := t.TempDir()
+	e := open(t, dir, withFiles(on))
+	defer e.Close()
+	const many = 5000
+	for i := range many {
+		writeNote(t, e, fmt.Sprint(i), "text")
+	}
+	for i := range many {
+		writeNote(t, e, "0", fmt.Sprint("text ", i))
+	}
+	info, err := os.Stat(filepath.Join(dir, documentsName))
+	must.Do(t, err)
+	const line = 100 // bytes
+	if info.Size() > (3*many+spareLines)*line {
+		t.Errorf("%d documents take %d bytes", many, info.Size())
+	}
+	if written > 10*many*line {
+		t.Errorf("%d changes wrote %d bytes", 2*many, written)
 	}
 }
 
@@ -155,6 +276,34 @@ func TestDocumentsOnAFullDisk(t *testing.T) {
 	must.Do(t, e.Close())
 	if _, err := e.Documents().Write(context.Background(), "notes", d); !errors.Is(err, engine.ErrUnavailable) {
 		t.Errorf("after Close: got %v, want ErrUnavailable", err)
+	}
+}
+
+// TestDocumentsThatFailToSync: the outcome of a change is unknown, and the next one is made.
+func TestDocumentsThatFailToSync(t *testing.T) {
+	fails := false
+	on := &hooked{system{}, func(o operation, do func() error) error {
+		if fails && o.kind == stepSync && filepath.Base(o.path) == documentsName {
+			return syscall.EIO
+		}
+		return do()
+	}}
+	dir := t.TempDir()
+	e := open(t, dir, withFiles(on))
+	writeNote(t, e, "a", "1")
+	fails = true
+	d := engine.Document{Name: "a", Text: "2", Version: engine.AnyVersion}
+	_, err := e.Documents().Write(context.Background(), "notes", d)
+	if !errors.Is(err, engine.ErrOutcomeUnknown) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("got %v, want ErrOutcomeUnknown and EIO", err)
+	}
+	fails = false
+	writeNote(t, e, "b", "3")
+	must.Do(t, e.Close())
+	e = open(t, dir)
+	defer e.Close()
+	if got := texts(t, e); got != "a=1 b=3 " {
+		t.Errorf("after the start: %q", got)
 	}
 }
 

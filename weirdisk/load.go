@@ -55,7 +55,7 @@ var (
 )
 
 // Cut is an end of the log that was written only in part, as the end of the process or a
-// power failure leaves it.
+// power failure leaves it. If the log has none, it is that of the file of documents.
 type Cut struct {
 	File   string
 	Offset int64 // offset of the first byte that was cut
@@ -98,7 +98,8 @@ type contents struct {
 	decoder  decoder
 	cut      Cut
 
-	documents *documents.Store
+	documents    *documents.Store
+	documentsCut Cut
 }
 
 // load reads the directory into a new memory engine. It changes no file (D4). The log can hold
@@ -109,7 +110,7 @@ func load(o *config, dir string) (*contents, error) {
 	if err := c.find(dir); err != nil {
 		return nil, err
 	}
-	if err := loadDocuments(dir, c.manifest.Identity, c.documents); err != nil {
+	if err := c.loadDocuments(dir); err != nil {
 		return nil, err
 	}
 	if err := c.replay(o.progress); err != nil {
@@ -117,6 +118,8 @@ func load(o *config, dir string) (*contents, error) {
 	}
 	if c.cut.Bytes > 0 {
 		c.cut.After = c.end()
+	} else {
+		c.cut = c.documentsCut
 	}
 	m.NotBefore(c.decoder.newest)
 	m.Sweep()

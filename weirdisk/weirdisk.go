@@ -98,10 +98,9 @@ type Engine struct {
 	cut    Cut
 	keeper *keeper
 
-	documents *documents.Store
-	identity  string // the directory's
-
-	saving sync.Mutex // held while the file of documents is replaced; close waits for it
+	documents     *documents.Store
+	documentsFile documentsFile
+	identity      string // the directory's
 
 	closing func() error   // close, once
 	stop    chan struct{}  // ends the helpers
@@ -286,7 +285,7 @@ func (e *Engine) start(o *config) error {
 	}
 	e.identity = e.keeper.manifest.Identity
 	e.documents = c.documents
-	e.documents.Save = e.saveDocuments
+	e.documents.Save = e.saveDocument
 	// A process that is killed soon after each start may never complete a snapshot beside its
 	// callers. So a snapshot that is due is completed before them.
 	if e.keeper.due() {
@@ -312,9 +311,7 @@ func (e *Engine) Close() error {
 func (e *Engine) close() error {
 	l := e.log
 	l.endService()
-	e.saving.Lock()
-	close(e.stop)
-	e.saving.Unlock()
+	unsaved := e.documents.Rest(e.endDocuments)
 	e.helpers.Wait()
 	close(l.wake)
 	e.writer.Wait()
@@ -322,7 +319,7 @@ func (e *Engine) close() error {
 	if err = cmp.Or(l.cause, err); err == nil {
 		err = e.keeper.finish()
 	}
-	err = errors.Join(err, l.segment.file.Close(), e.keeper.lock.Close())
+	err = errors.Join(err, unsaved, l.segment.file.Close(), e.keeper.lock.Close())
 	if err != nil {
 		return fmt.Errorf("weirdisk: closing %s failed: %w", l.dir, err)
 	}

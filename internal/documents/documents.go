@@ -1,5 +1,5 @@
 // Package documents keeps documents (engine.Documents) in the memory of a process. weir.Memory has
-// no more than that, and weirdisk writes them to a file with each change.
+// no more than that, and weirdisk writes each change to a file.
 //
 // All collections have one lock, which is held while a change is written to a disk. Operators
 // change documents seldom, and no decision reads them.
@@ -22,19 +22,19 @@ const recentChanges = 256
 
 // Store holds collections of documents. The zero Store is empty. It is safe for concurrent use.
 type Store struct {
-	// Save makes all documents durable; nil = nothing does. It is called with the lock held. A
-	// change is not made if it fails.
-	Save func(all []Stored) error
+	// Save makes a change durable; nil = nothing does. all returns every document with the change. It
+	// is called with the lock held. A change is not made if it fails.
+	Save func(changed *Stored, all func() []Stored) error
 
 	mu          sync.Mutex // protects the following
 	collections map[string]*collection
 }
 
-// Stored is a document of a collection.
+// Stored is a document of a collection, or the change that has deleted it, which has no text.
 type Stored struct {
 	Collection string `json:"collection"`
 	Name       string `json:"name"`
-	Text       string `json:"text"`
+	Text       string `json:"text,omitempty"`
 	Version    int64  `json:"version"`
 	Until      int64  `json:"until,omitempty"` // its end, microseconds since 1970; 0 = it stays
 }
@@ -52,12 +52,19 @@ type change struct {
 	name    string
 }
 
-// Load adds a document that was saved. Call it before all others.
+// Load makes a change that was saved, in the order in which it was made. Call it before all others.
 func (s *Store) Load(d Stored) {
 	c := s.collection(d.Collection)
-	c.byName[d.Name] = &d
+	c.set(d.Name, &d)
 	c.version = max(c.version, d.Version)
 	c.ending = c.ending || d.Until > 0
+}
+
+// Rest calls do with all documents while nothing changes them.
+func (s *Store) Rest(do func(all func() []Stored) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return do(s.all)
 }
 
 // Len returns the number of documents of all collections, also of those that have ended and no sweep
@@ -177,17 +184,10 @@ func (c *collection) sweep(now int64) {
 // error of Save nothing has changed.
 func (s *Store) replace(c *collection, next *Stored) error {
 	before := c.byName[next.Name]
-	set := func(d *Stored) {
-		if d == nil || d.Text == "" {
-			delete(c.byName, next.Name)
-		} else {
-			c.byName[next.Name] = d
-		}
-	}
-	set(next)
+	c.set(next.Name, next)
 	if s.Save != nil {
-		if err := s.Save(s.all()); err != nil {
-			set(before)
+		if err := s.Save(next, s.all); err != nil {
+			c.set(next.Name, before)
 			return err
 		}
 	}
@@ -198,6 +198,15 @@ func (s *Store) replace(c *collection, next *Stored) error {
 	}
 	c.recent = append(c.recent, change{next.Version, next.Name})
 	return nil
+}
+
+// set stores a document, or deletes that of the name without one or without a text.
+func (c *collection) set(name string, d *Stored) {
+	if d == nil || d.Text == "" {
+		delete(c.byName, name)
+		return
+	}
+	c.byName[name] = d
 }
 
 // all returns the documents of all collections.
