@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -195,6 +196,12 @@ func dial(t *testing.T, s *Server) net.Conn {
 	return c
 }
 
+// isClosed reports whether an opened TCP listener is closed. Another program may have its port by
+// then, so that a connection to it tells nothing.
+func isClosed(l *listener) bool {
+	return errors.Is(l.socket.Listener.(*net.TCPListener).SetDeadline(time.Time{}), net.ErrClosed)
+}
+
 func checkOver(s *Server, body string) (*http.Response, string, error) {
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := client.Post("http://"+s.Addr()+"/v1/check", "application/json", strings.NewReader(body))
@@ -234,7 +241,7 @@ func TestServeOverTheNetwork(t *testing.T) {
 		t.Errorf("want the spelling of the draft for the fields on the wire: %v\n%s", err, raw)
 	}
 	must.Do(t, stop())
-	if _, _, err := checkOver(s, searchBody); err == nil {
-		t.Error("a stopped server still answers")
+	if !isClosed(s.main) {
+		t.Error("a stopped server still listens")
 	}
 }

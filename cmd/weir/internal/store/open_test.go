@@ -86,13 +86,16 @@ func TestOpenTLS(t *testing.T) {
 		files[name] = filepath.Join(dir, name+".pem")
 		must.Do(t, os.WriteFile(files[name], []byte(text), 0o600))
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-	listener.Close()
-	redistest.Start(t, "--tls-port", port, "--tls-cert-file", files["cert"], "--tls-key-file", files["key"], "--tls-auth-clients", "no")
+	server := redistest.Start(t, "--tls-cert-file", files["cert"], "--tls-key-file", files["key"], "--tls-auth-clients", "no")
+	var port string
+	must.Await(t, "Redis gets a port for TLS", func() bool { // another program may take one that was free
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		must.Do(t, err)
+		port = strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+		listener.Close()
+		_, err = server.Do("CONFIG", "SET", "tls-port", port)
+		return err == nil
+	})
 	if s := mustOpen(t, "rediss://127.0.0.1:"+port+"?ca="+files["ca"]); !decide(t, s) || decide(t, s) {
 		t.Error("over TLS: want one grant")
 	}

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -142,7 +143,8 @@ func TestDrainAnswersReadCommands(t *testing.T) {
 		t.Errorf("the busy one gets %q, %v; want both answers and the end", got, err)
 	}
 	ended.Wait()
-	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+	// Another program may have the port by now, so that a connection to it tells nothing.
+	if err := l.(*net.TCPListener).SetDeadline(time.Time{}); !errors.Is(err, net.ErrClosed) {
 		t.Error("the address still takes connections")
 	}
 }
