@@ -24,7 +24,7 @@ func TestServeEndsWithAListener(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "cannot accept connections") {
 			t.Errorf("got %v, want an error about connections", err)
 		}
-	case <-time.After(10 * time.Second): // it takes milliseconds
+	case <-time.After(patience): // it takes milliseconds
 		t.Fatal("Serve does not end")
 	}
 }

@@ -287,6 +287,7 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 	}{{0, 20, httpapi.Auth{}}, {3, 3, httpapi.Auth{}}, {0, 16, httpapi.Auth{Token: secret(t, tokenWord)}}, {3, 3, httpapi.Auth{Token: secret(t, tokenWord)}}} {
 		s, _ := newServer(t, nil, func(config *Config) {
 			config.Auth, config.Limits.PerAddress, config.Limits.Conns = c.guards, c.set, 20
+			config.Limits.ReadHeader, config.Limits.Prove = 2*patience, 2*patience // closes none by its age
 		})
 		start(t, s)
 		const clients = 20
