@@ -123,16 +123,17 @@ func TestReturnIsNoticedWithoutCalls(t *testing.T) {
 	}
 }
 
-// goroutinesAfter returns the number of goroutines, as soon as it is at most want. The runtime
-// counts its own while they run cleanups of rules.
-func goroutinesAfter(want int) int {
+// wantGoroutines fails the test if there stay more goroutines than before. The runtime counts its
+// own while they run cleanups of rules, at either time.
+func wantGoroutines(t *testing.T, before int, when string) {
+	t.Helper()
 	for range 10_000 {
-		if runtime.NumGoroutine() <= want {
-			break
+		if runtime.NumGoroutine() <= before {
+			return
 		}
 		runtime.Gosched()
 	}
-	return runtime.NumGoroutine()
+	t.Errorf("%d goroutines %s, want at most %d", runtime.NumGoroutine(), when, before)
 }
 
 // TestProbesEndWithClose: no timer and no goroutine is left, also with a probe in flight.
@@ -142,13 +143,13 @@ func TestProbesEndWithClose(t *testing.T) {
 		goroutines := runtime.NumGoroutine()
 		s.Break(weirtest.Down())
 		s.fail(5)
-		assert.Equal(t, goroutinesAfter(goroutines), goroutines, "goroutines between two probes")
+		wantGoroutines(t, goroutines, "between two probes")
 		s.Break(weirtest.Silent())
 		time.Sleep(time.Minute) // a probe hangs
 		before := s.Calls()
 		s.fallback.Close()
 		synctest.Wait()
-		assert.Equal(t, goroutinesAfter(goroutines), goroutines, "goroutines after Close")
+		wantGoroutines(t, goroutines, "after Close")
 		time.Sleep(time.Hour)
 		assert.Equal(t, s.Calls(), before, "calls of the store after Close")
 		s.want(down)
