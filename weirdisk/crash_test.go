@@ -87,7 +87,7 @@ func policyAt(r *rand.Rand) weir.Policy {
 	window := time.Duration(1+r.IntN(100)) * time.Hour
 	user, path := []string{"user"}, []string{"user", "path"}
 	limits := [][]weir.Limit{
-		{{Name: "a", Max: 1 + r.Int64N(50), Window: window, By: user, Block: time.Duration(r.IntN(2)) * time.Minute}},
+		{{Name: "a", Max: 1 + r.Int64N(50), Window: window, By: user, Block: time.Duration(r.IntN(2)) * time.Hour}},
 		{{Name: "a", Max: 40, Window: time.Hour, By: user, MinInterval: time.Duration(r.IntN(2)) * time.Microsecond}, {Name: "b", Max: 90, Window: window, By: path}, {Name: "c", Max: 1 << 40, Window: window}},
 		{{Name: "d", Kind: weir.KindBucket, Max: 1 + r.Int64N(9), Window: window, Burst: 30, By: user}, {Name: "e", Max: 30, Window: window, By: path, Cells: 20}},
 		{{Name: "f", Kind: weir.KindFixedFromFirst, Max: 20, Window: window, By: user}, {Name: "g", Kind: weir.KindFixed, Max: 50, Period: weir.Day, Zone: "Europe/Berlin", By: user}},
@@ -194,7 +194,7 @@ func actOnState(r *rand.Rand, e engine.Engine, rules *engine.Compiled, k engine.
 		if err != nil {
 			return err
 		}
-		c.Rules, c.Op, c.From = resets, engine.Block, r.Int64N(2)*r.Int64N(3_600_000_000)
+		c.Rules, c.Op, c.From = resets, engine.Block, r.Int64N(2)*(3_600_000_000+r.Int64N(3_600_000_000)) // it outlasts the test
 	}
 	calls := []engine.Call{c}
 	e.Do(ctx, calls)

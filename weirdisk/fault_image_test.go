@@ -127,7 +127,7 @@ func TestImages(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	lossy, removed, failures := 0, 0, 0
 	for done := 0; done < *images; done += 25 {
-		mode := []string{"always", "100ms"}[r.IntN(2)]
+		mode := []string{"always", "100ms"}[done/50%2] // each with faults of the disk, and without
 		var layer func(*tape) files
 		if done/25%2 == 0 {
 			layer = func(x *tape) files { return x.flaky(rand.New(rand.NewPCG(r.Uint64(), 0)), &failures) }
