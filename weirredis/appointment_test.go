@@ -227,7 +227,7 @@ func TestDamagedAppointments(t *testing.T) {
 // TestCachedDenialsAndWaits: a cached denial is an answer only if its wait exceeds MaxWait, and an
 // appointment ends it.
 func TestCachedDenialsAndWaits(t *testing.T) {
-	e := newEngine(t, redisConn(t))
+	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(time.Hour))
 	for _, mode := range []weir.Mode{weir.AllOrNothing, weir.Partial} {
 		l := limiter(t, e, fmt.Sprintf("cached%d-%d", mode, time.Now().UnixNano()), mode, perUser(2, time.Hour))
 		decide := func(n int64, wait time.Duration) weir.Decision {

@@ -49,17 +49,17 @@ func testKeysLiveAsLongAsTheirBlocks(t *testing.T, v redistest.Version) {
 	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
 	calendar := blocking(1, 0, time.Hour)
 	calendar.Kind, calendar.Period = weir.KindFixed, weir.Hour
-	filling := bucket(1, time.Second, 1).Blocking(time.Hour)
+	filling := bucket(1, time.Minute, 1).Blocking(time.Hour)
 	for name, c := range map[string]struct {
 		limit weir.Limit
 		least time.Duration
 	}{
-		"a longer block":             {blocking(1, time.Second, time.Hour), time.Hour},
+		"a longer block":             {blocking(1, time.Minute, time.Hour), time.Hour},
 		"a shorter block":            {blocking(1, 24*time.Hour, time.Minute), 24 * time.Hour},
 		"a block of a bucket":        {filling, time.Hour},
 		"a block of a Period":        {calendar, time.Hour},
 		"a block of no entries":      {blocking(0, time.Minute, time.Hour), time.Hour},
-		"the longest block":          {blocking(1, time.Second, 400*24*time.Hour), 400 * 24 * time.Hour},
+		"the longest block":          {blocking(1, time.Minute, 400*24*time.Hour), 400 * 24 * time.Hour},
 		"a block of the same length": {blocking(1, time.Hour, time.Hour), time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {

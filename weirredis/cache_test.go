@@ -420,7 +420,8 @@ func TestCachedDenialsEqualNewOnes(t *testing.T) {
 	conn := &countingConn{Conn: redisConn(t)}
 	e := newEngine(t, conn)
 	remembered := map[weir.Mode]int{}
-	for seed := range uint64(40) {
+	few := func() bool { return min(remembered[weir.AllOrNothing], remembered[weir.Partial]) < 100 }
+	for seed := uint64(0); seed < 40 || few() && seed < 120; seed++ { // on a slow machine most windows end between calls
 		r := rand.New(rand.NewPCG(seed, 5))
 		p := weir.Policy{Name: fmt.Sprint("true-", time.Now().UnixNano()), Mode: weir.Mode(r.IntN(2))}
 		by := [][]string{{"user"}, nil, {"user"}}
@@ -469,7 +470,7 @@ func TestCachedDenialsEqualNewOnes(t *testing.T) {
 			}
 		}
 	}
-	if remembered[weir.AllOrNothing] < 100 || remembered[weir.Partial] < 100 {
+	if few() {
 		t.Errorf("only %v denials came from the cache", remembered)
 	}
 	t.Logf("%v denials came from the cache", remembered)

@@ -239,7 +239,7 @@ func testKeysLiveAsLongAsNeeded(t *testing.T, v redistest.Version) {
 	}
 	steady := weir.Limit{Kind: weir.KindBucket, Window: time.Hour, Burst: 2} // two hours: it fills with 1 an hour
 	apart := steady
-	apart.MinInterval = time.Second
+	apart.MinInterval = time.Minute
 	rows = append(rows, row{steady, 2 * time.Hour}, row{apart, 2 * time.Hour}, row{weir.Limit{Kind: weir.KindFixed, Period: weir.Month}, 31 * 24 * time.Hour})
 	for i, c := range rows {
 		c.limit.Name, c.limit.By, c.limit.Max = "user", []string{"user"}, 2
