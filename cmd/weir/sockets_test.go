@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/program"
@@ -176,12 +177,9 @@ func TestSocketOfNoListener(t *testing.T) {
 // request.
 func TestSocketActivation(t *testing.T) {
 	activate := needs.Program(t, "systemd-socket-activate")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
+	address, err := listentest.HoldPort()
+	must.Do(t, err)
+	t.Cleanup(func() { listentest.ReleasePort(address) })
 	cmd := exec.Command(activate, "--listen="+address, program.Path(t), "serve", "--linger=0", "--listen="+address)
 	s, err := program.Start(cmd)
 	if err != nil {
