@@ -274,10 +274,11 @@ func TestSentinelFailover(t *testing.T) {
 	primary, replica := redistest.Start(t), redistest.Start(t)
 	replica.Follow(t, primary)
 	sentinel := redistest.StartSentinel(t, primary, 1)
+	// The Sentinel must not replace the primary before the fronts have seen the outage, and not one
+	// that a busy machine delays.
+	sentinel.Must(t, "SENTINEL", "SET", redistest.SentinelName, "down-after-milliseconds", "3600000")
 	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "redis+sentinel://"+sentinel.Addr+"/"+redistest.SentinelName)
 	f.await(t, "before", healthyAnswers, 1)
-	// The Sentinel must not replace the primary before the fronts have seen the outage.
-	sentinel.Must(t, "SENTINEL", "SET", redistest.SentinelName, "down-after-milliseconds", "3600000")
 	primary.Kill()
 	f.await(t, "out", map[string]string{"denies": undecided, "allows": degraded, "shares": degraded}, 0)
 	sentinel.Must(t, "SENTINEL", "SET", redistest.SentinelName, "down-after-milliseconds", "1000")

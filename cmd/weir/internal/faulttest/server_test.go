@@ -189,10 +189,15 @@ func TestClientsFollowASentinelFailover(t *testing.T) {
 		primary, replica := redistest.Start(t), redistest.Start(t)
 		replica.Follow(t, primary)
 		sentinel := redistest.StartSentinel(t, primary, 1)
+		wait := func(ms string) {
+			sentinel.Must(t, "SENTINEL", "SET", redistest.SentinelName, "down-after-milliseconds", ms)
+		}
+		wait("3600000") // a busy machine that delays the primary must not begin the failover
 		g := newRig(t, c.open(t, target{addrs: []string{sentinel.Addr}, sentinel: true, impatient: true}), outageLimits)
 		f := g.traffic(8, callTime, r)
 		f.flows(t)
 		primary.Kill()
+		wait("1000")
 		sentinel.AwaitPrimary(t, replica)
 		f.flows(t)
 		f.recovered(t)
