@@ -7,9 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc/metadata"
-
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/program"
 )
@@ -53,10 +51,7 @@ func TestFloodOfStrangers(t *testing.T) {
 	weir := exec.Command(program.Path(t)) // without the race detector
 	weir.Env = []string{"WEIR_TOKEN=" + strangerToken}
 	f := openFrontsWith(t, weir)
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+strangerToken)
-	if _, err := pb.NewRateLimitServiceClient(f.grpc).ShouldRateLimit(ctx, requestOf("honest", "1")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.callHonestly(t))
 	f.duringAttacks(t, maxFlooded, floodWithCalls(limitMethod))
 	f.duringAttacks(t, maxFlooded, floodWithCalls(limitMethod, "grpc-timeout", "90H"))
 	f.duringAttacks(t, maxFlooded, floodWithCalls(limitMethod+strings.Repeat("z", 3500), "grpc-timeout", "90H"))
