@@ -74,6 +74,8 @@ func TestProxyInFront(t *testing.T) {
 			for range 2 {
 				s.want("a request", s.get("/", "X-Forwarded-For", "8.8.8.8"), 200)
 			}
+			s.weir.Process.Kill()
+			<-s.weir.Ended // all of its output is there
 			if got := strings.Count(s.weir.Output(), "counts ip by a private address"); got != 1 {
 				t.Errorf("%d warnings, want 1:\n%s", got, s.weir.Output())
 			}
