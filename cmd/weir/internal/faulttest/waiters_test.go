@@ -48,7 +48,7 @@ type round struct {
 type turn struct {
 	At, Start int64
 	Cancelled bool
-	Unknown   bool // the wait was stopped during the attempt, which may have been charged
+	Unknown   bool // the wait was stopped during the attempt, which may have been charged, or its units may be kept
 	Err       string
 }
 
@@ -88,7 +88,9 @@ func (r *round) wait(l *weir.Limiter, random *rand.Rand) turn {
 	report := turn{At: d.At.UnixMicro(), Start: d.At.Add(d.StartAfter).UnixMicro()}
 	switch {
 	case errors.Is(err, context.Canceled):
-		report.Cancelled, report.Unknown = true, d.At.IsZero()
+		// The call that gives the units back has a second, which a busy machine may exceed.
+		isLate := errors.Is(err, context.DeadlineExceeded)
+		report.Cancelled, report.Unknown = true, d.At.IsZero() || isLate
 	case err != nil:
 		report.Err = err.Error()
 	case done < report.Start:
