@@ -54,10 +54,16 @@ type stage struct {
 	random *rand.Rand
 }
 
-// open connects to the Cluster.
+// open connects to the Cluster by a client that notices a dead node by its own timeouts.
 func (s stage) open(t *testing.T) weirredis.Conn {
 	t.Helper()
 	return s.client.open(t, target{addrs: s.Addrs(), cluster: true, impatient: true})
+}
+
+// openPatiently connects to a Cluster whose nodes all answer, though late on a busy machine.
+func (s stage) openPatiently(t *testing.T) weirredis.Conn {
+	t.Helper()
+	return s.client.open(t, target{addrs: s.Addrs(), cluster: true})
 }
 
 // holder returns the slot and the primary of a key that the rig has written.
@@ -90,10 +96,10 @@ func conformanceInCluster(t *testing.T, s stage) {
 
 // Engines on connections of their own, as in several processes, share one policy.
 func severalEngines(t *testing.T, s stage) {
-	g := newRig(t, s.open(t), tightAndAll(30, 50*time.Millisecond))
+	g := newRig(t, s.openPatiently(t), tightAndAll(30, 50*time.Millisecond))
 	flows := []*traffic{g.traffic(4, patience, s.random)}
 	for range 3 {
-		flows = append(flows, g.on(t, s.open(t)).traffic(4, patience, s.random))
+		flows = append(flows, g.on(t, s.openPatiently(t)).traffic(4, patience, s.random))
 	}
 	var calls []call
 	for _, f := range flows {
@@ -133,7 +139,7 @@ func cutRepliesInCluster(t *testing.T, s stage) {
 // decision on several keys, some may have moved and some not. It is then rejected before
 // it writes, and retried until the keys are together.
 func slotsMove(t *testing.T, s stage) {
-	conn := s.open(t)
+	conn := s.openPatiently(t)
 	one, several := newRig(t, conn, perUser), newRig(t, conn, tightAndAll(20, 50*time.Millisecond))
 	for i := range 20 {
 		one.users = append(one.users, fmt.Sprintf("user-%d", i))
@@ -187,7 +193,7 @@ func (s stage) another(t *testing.T, than *redistest.Server) *redistest.Server {
 // A planned failover loses no grant, and no call fails.
 func plannedFailover(t *testing.T, s stage) {
 	for range max(1, *seeds/5) {
-		g := newRig(t, s.open(t), tightAndAll(20, 50*time.Millisecond))
+		g := newRig(t, s.openPatiently(t), tightAndAll(20, 50*time.Millisecond))
 		f := g.traffic(8, patience, s.random)
 		f.flows(t)
 		_, primary := s.holder(t, g, "")
