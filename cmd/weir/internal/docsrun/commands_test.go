@@ -28,8 +28,7 @@ func TestReadmeQuickStart(t *testing.T) {
 	if !strings.Contains(read(t, "README.md"), "`make run`") {
 		t.Fatal("the README does not name `make run`")
 	}
-	program.Path(t) // compiles; make run links
-	cmd := exec.Command("make", "run", "LISTEN=127.0.0.1:0", "BIN="+t.TempDir())
+	cmd := exec.Command("make", "run", "LISTEN=127.0.0.1:0", "BIN="+linked(t))
 	cmd.Env = environment()
 	address := serving(t, cmd, 1)[0]
 	request := command(t, "README.md", "curl")
@@ -46,6 +45,19 @@ func TestReadmeQuickStart(t *testing.T) {
 		last = got[0]
 	}
 	checkShownAnswer(t, last.text)
+}
+
+// linked returns a directory with weir. A make that builds it there has nothing to do, so it starts
+// the server at once, also on a busy machine.
+func linked(t *testing.T) (bin string) {
+	t.Helper()
+	program.Path(t) // compiles
+	bin = t.TempDir()
+	cmd := exec.Command("make", "build", "BIN="+bin)
+	cmd.Dir = root
+	cmd.Env = environment()
+	output(t, cmd)
+	return bin
 }
 
 // checkShownAnswer checks that the members of the README's JSON answer are those of a real
@@ -93,8 +105,7 @@ func command(t *testing.T, page, words string) string {
 // for the three ports, which may be in use here.
 func TestSeveralProcesses(t *testing.T) {
 	servers, requests := command(t, "docs/redis.md", "make build"), command(t, "docs/redis.md", `"bob"`)
-	bin := t.TempDir()
-	program.Path(t) // compiles; make build links
+	bin := linked(t)
 	ours := strings.NewReplacer("127.0.0.1:6379", redistest.Start(t).Addr, "127.0.0.1:7070", "127.0.0.1:0", "127.0.0.1:7071", "127.0.0.1:0",
 		"bin/weir", filepath.Join(bin, "weir"))
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", ours.Replace(servers)+"wait")

@@ -48,7 +48,7 @@ func lines(text string) string {
 // migratingStore returns the engine of the page on a real server.
 func migratingStore(t *testing.T) engine.Engine {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr, ReadTimeout: time.Minute}) // the machine may be busy
 	t.Cleanup(func() { client.Close() })
 	conn, err := goredisconn.New(client)
 	if err != nil {
