@@ -282,14 +282,8 @@ func TestDocumentsOnAFullDisk(t *testing.T) {
 // TestDocumentsThatFailToSync: the outcome of a change is unknown, and the next one is made.
 func TestDocumentsThatFailToSync(t *testing.T) {
 	fails := false
-	on := &hooked{system{}, func(o operation, do func() error) error {
-		if fails && o.kind == stepSync && filepath.Base(o.path) == documentsName {
-			return syscall.EIO
-		}
-		return do()
-	}}
 	dir := t.TempDir()
-	e := open(t, dir, withFiles(on))
+	e := open(t, dir, withFiles(failingSyncs(&fails)))
 	writeNote(t, e, "a", "1")
 	fails = true
 	d := engine.Document{Name: "a", Text: "2", Version: engine.AnyVersion}
@@ -303,6 +297,41 @@ func TestDocumentsThatFailToSync(t *testing.T) {
 	e = open(t, dir)
 	defer e.Close()
 	if got := texts(t, e); got != "a=1 b=3 " {
+		t.Errorf("after the start: %q", got)
+	}
+}
+
+// failingSyncs are the system's files. While fails is set, syncs of the file of documents fail.
+func failingSyncs(fails *bool) files {
+	return &hooked{system{}, func(o operation, do func() error) error {
+		if *fails && o.kind == stepSync && filepath.Base(o.path) == documentsName {
+			return syscall.EIO
+		}
+		return do()
+	}}
+}
+
+// TestDeletedDocumentOfUnknownOutcome: a document whose outcome is unknown can be deleted for good. The
+// memory does not have it, and the file may.
+func TestDeletedDocumentOfUnknownOutcome(t *testing.T) {
+	fails := false
+	dir := t.TempDir()
+	e := open(t, dir, withFiles(failingSyncs(&fails)))
+	defer e.Close()
+	writeNote(t, e, "a", "1")
+	fails = true
+	d := engine.Document{Name: "b", Text: "2", Version: engine.AnyVersion}
+	_, err := e.Documents().Write(context.Background(), "notes", d)
+	if !errors.Is(err, engine.ErrOutcomeUnknown) {
+		t.Fatalf("got %v, want ErrOutcomeUnknown", err)
+	}
+	fails = false
+	writeNote(t, e, "b", "")
+	image := t.TempDir()
+	must.Do(t, os.CopyFS(image, os.DirFS(dir)))
+	after := open(t, image)
+	defer after.Close()
+	if got := texts(t, after); got != "a=1 " {
 		t.Errorf("after the start: %q", got)
 	}
 }

@@ -7,6 +7,7 @@ package documents
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -28,6 +29,7 @@ type Store struct {
 
 	mu          sync.Mutex // protects the following
 	collections map[string]*collection
+	unsure      bool // since an ErrOutcomeUnknown of Save, all calls of it have failed
 }
 
 // Stored is a document of a collection, or the change that has deleted it, which has no text.
@@ -149,7 +151,7 @@ func (s *Store) Write(ctx context.Context, of string, d engine.Document) (engine
 	switch {
 	case d.Version != engine.AnyVersion && d.Version != present.Version:
 		return present, engine.ErrConflict
-	case d.Text == "" && present.Text == "":
+	case d.Text == "" && present.Text == "" && !s.unsure:
 		return present, nil // there is nothing to delete
 	case present.Text == "" && len(c.byName) >= engine.MaxDocuments:
 		return present, fmt.Errorf("%w: %d documents are there; delete some",
@@ -186,10 +188,13 @@ func (s *Store) replace(c *collection, next *Stored) error {
 	before := c.byName[next.Name]
 	c.set(next.Name, next)
 	if s.Save != nil {
-		if err := s.Save(next, s.all); err != nil {
+		err := s.Save(next, s.all)
+		if err != nil {
 			c.set(next.Name, before)
+			s.unsure = s.unsure || errors.Is(err, engine.ErrOutcomeUnknown)
 			return err
 		}
+		s.unsure = false
 	}
 	c.version = next.Version
 	c.ending = c.ending || next.Until > 0
