@@ -25,8 +25,8 @@ import (
 // hex digits, a space, and JSON.
 //
 // A change is written at the end. A file in which most lines no longer count is replaced, and so is
-// each one at the first change after a start, and at its end. The first line has the number of lines
-// of a replaced file: these were whole before it had its name.
+// one with changes at an orderly end. The first line has the number of lines of a replaced file:
+// these were whole before it had its name.
 const documentsName = "DOCUMENTS"
 
 // documentsFormat is the version of the file.
@@ -82,6 +82,26 @@ func (e *Engine) saveDocument(changed *documents.Stored, all func() []documents.
 		return e.appendDocument(changed)
 	}
 	return e.replaceDocuments(all())
+}
+
+// storedDocuments is the content of the file at a start.
+type storedDocuments struct {
+	whole       []byte // without a last line that is not; nil: there is no file
+	stable      int64  // its bytes when the file was made
+	made, lines int
+}
+
+// resumeDocuments opens the file behind its last whole line, and makes it durable. The process
+// before may have ended while it wrote that line. Nobody may read a change that a power failure can
+// still undo.
+func (e *Engine) resumeDocuments(s *storedDocuments) (err error) {
+	if s.whole == nil {
+		return nil
+	}
+	d := &e.documentsFile
+	d.made, d.lines = s.made, s.lines
+	d.file, err = e.log.harden(filepath.Join(e.log.dir, documentsName), s.whole, s.stable)
+	return err
 }
 
 // failDocuments returns the error of a change that was not made, or whose outcome is unknown.
@@ -208,7 +228,11 @@ func (c *contents) loadDocuments(dir string) error {
 	case header.Identity != c.manifest.Identity:
 		return &FormatError{path, 0, errOtherOrigin}
 	}
-	whole, newest := 0, int64(0)
+	newest := int64(0)
+	s := &c.documentsFile
+	s.made = header.Lines
+	s.whole = content
+	s.stable = int64(len(content) - len(rest))
 	for line := range bytes.Lines(rest) {
 		at := int64(len(content) - len(rest))
 		rest = rest[len(line):]
@@ -216,10 +240,14 @@ func (c *contents) loadDocuments(dir string) error {
 		switch {
 		case readDocumentLine(line, &d):
 			c.documents.Load(d)
-			whole, newest = whole+1, max(newest, d.Version)
-		case len(rest) > 0 || whole < header.Lines:
+			newest = max(newest, d.Version)
+			if s.lines++; s.lines == s.made {
+				s.stable = int64(len(content) - len(rest))
+			}
+		case len(rest) > 0 || s.lines < s.made:
 			return &FormatError{path, at, errDocuments}
 		default:
+			s.whole = content[:at]
 			c.documentsCut = Cut{
 				File:   path,
 				Offset: at,
@@ -229,7 +257,7 @@ func (c *contents) loadDocuments(dir string) error {
 			}
 		}
 	}
-	if whole < header.Lines {
+	if s.lines < s.made {
 		return &FormatError{path, int64(len(content)), errDocuments}
 	}
 	return nil

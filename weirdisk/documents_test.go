@@ -126,6 +126,45 @@ func TestTornDocuments(t *testing.T) {
 	}
 }
 
+// TestStartHardensDocuments: a start makes a change durable that the process before may not have
+// synced, and cuts a torn one, so that the next start finds none.
+func TestStartHardensDocuments(t *testing.T) {
+	dir, ends, states := changedDocuments(t)
+	path := filepath.Join(dir, documentsName)
+	content := fileBytes(t, path)
+	for _, size := range []int64{int64(len(content)), int64(len(content)) - 1} {
+		write(t, path, content[:size])
+		written, synced := "", ""
+		e := open(t, dir, withFiles(&hooked{system{}, func(o operation, do func() error) error {
+			if filepath.Base(o.path) == documentsName {
+				switch o.kind {
+				case stepWrite:
+					written += string(o.data)
+				case stepSync:
+					synced = written
+				}
+			}
+			return do()
+		}}))
+		last := len(ends) - 1
+		if size < ends[last] {
+			last--
+		}
+		// The first change has made the file, so its line was durable.
+		if want := string(content[ends[0]:ends[last]]); synced != want {
+			t.Errorf("%d bytes: synced %q, want %q", size, synced, want)
+		}
+		image := t.TempDir()
+		must.Do(t, os.CopyFS(image, os.DirFS(dir)))
+		must.Do(t, e.Close())
+		after := open(t, image, light)
+		if got := texts(t, after); got != states[last] || after.Recovery().Bytes > 0 {
+			t.Errorf("%d bytes, after a start: got %q and %+v", size, got, after.Recovery())
+		}
+		must.Do(t, after.Close())
+	}
+}
+
 // TestFlippedBitsInDocuments: a flipped bit in any byte is refused, except that the line of the last
 // change may be cut.
 func TestFlippedBitsInDocuments(t *testing.T) {

@@ -98,8 +98,9 @@ type contents struct {
 	decoder  decoder
 	cut      Cut
 
-	documents    *documents.Store
-	documentsCut Cut
+	documents     *documents.Store
+	documentsFile storedDocuments
+	documentsCut  Cut
 }
 
 // load reads the directory into a new memory engine. It changes no file (D4). The log can hold

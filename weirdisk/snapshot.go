@@ -84,7 +84,7 @@ func (k *keeper) resume(c *contents) error {
 		return err
 	}
 	last := c.segments[len(c.segments)-1]
-	f, err := l.harden(last)
+	f, err := l.harden(last.path, last.data[:last.at.End], last.synced)
 	if err != nil {
 		return err
 	}
@@ -104,17 +104,17 @@ func (k *keeper) resume(c *contents) error {
 	return nil
 }
 
-// harden opens a segment behind its last whole frame, and makes the segment and its name
-// durable. The process that wrote it may have ended before a sync, or after a sync that failed.
-// After such a failure the system may treat bytes as durable that it has in memory only, so
-// these are written again.
-func (l *log) harden(s *stored) (file, error) {
-	f, err := l.files.open(s.path, false, s.synced)
+// harden opens a file behind its content, and makes both and its name durable. The content before
+// synced is durable. The process that wrote the rest may have ended before a sync, or after a sync
+// that failed. After such a failure the system may treat bytes as durable that it has in memory
+// only, so these are written again.
+func (l *log) harden(path string, content []byte, synced int64) (file, error) {
+	f, err := l.files.open(path, false, synced)
 	if err != nil {
 		return nil, err
 	}
-	err = f.Truncate(s.at.End)
-	if rest := s.data[s.synced:s.at.End]; err == nil && len(rest) > 0 {
+	err = f.Truncate(int64(len(content)))
+	if rest := content[synced:]; err == nil && len(rest) > 0 {
 		_, err = f.Write(rest)
 	}
 	if err == nil {
@@ -125,8 +125,9 @@ func (l *log) harden(s *stored) (file, error) {
 	}
 	if err != nil {
 		f.Close()
+		return nil, err
 	}
-	return f, err
+	return f, nil
 }
 
 // finish makes the manifest name every byte of the log, which is synced and will not go on.

@@ -276,11 +276,15 @@ func (e *Engine) start(o *config) error {
 	if err != nil {
 		return err
 	}
+	if err := e.resumeDocuments(&c.documentsFile); err != nil {
+		return err
+	}
 	e.memory, e.cut = c.decoder.memory, c.cut
 	e.keeper.memory, e.keeper.manifest = e.memory, c.manifest
 	l.accepts = true
 	e.writer.Go(l.run)
 	if err := e.keeper.resume(c); err != nil {
+		e.documentsFile.end()
 		return err
 	}
 	e.identity = e.keeper.manifest.Identity
