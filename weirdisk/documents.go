@@ -59,6 +59,7 @@ type documentsFile struct {
 	file       file // nil: the next change replaces the file
 	made       int  // lines when the file was made
 	lines      int
+	changed    bool // it has lines behind those, or a part of one, or its name is not durable
 }
 
 // spareLines are the lines that no longer count and that every file may have. So at most one in as
@@ -99,7 +100,7 @@ func (e *Engine) resumeDocuments(s *storedDocuments) (err error) {
 		return nil
 	}
 	d := &e.documentsFile
-	d.made, d.lines = s.made, s.lines
+	d.made, d.lines, d.changed = s.made, s.lines, s.lines > s.made
 	d.file, err = e.log.harden(filepath.Join(e.log.dir, documentsName), s.whole, s.stable)
 	return err
 }
@@ -114,6 +115,7 @@ func (e *Engine) failDocuments(outcome, err error) error {
 // so the next change replaces the file.
 func (e *Engine) appendDocument(changed *documents.Stored) error {
 	d := &e.documentsFile
+	d.changed = true
 	if _, err := d.file.Write(documentLine(changed)); err != nil {
 		d.end()
 		return e.failDocuments(engine.ErrUnavailable, err) // a part of a line does not count
@@ -127,26 +129,25 @@ func (e *Engine) appendDocument(changed *documents.Stored) error {
 }
 
 // end closes the file. The next change replaces it.
-func (d *documentsFile) end() error {
-	if d.file == nil {
-		return nil
+func (d *documentsFile) end() {
+	if d.file != nil {
+		d.file.Close() // what counts is synced
+		d.file = nil
 	}
-	err := d.file.Close()
-	d.file = nil
-	return err
 }
 
 // endDocuments ends the changes of documents. It replaces a file that has changes, so that the next
-// start finds any damage. If that fails, the file stays.
-func (e *Engine) endDocuments(all func() []documents.Stored) (err error) {
+// start finds any damage. After an error the file before is right, too: it has every change that was
+// acknowledged.
+func (e *Engine) endDocuments(all func() []documents.Stored) {
 	d := &e.documentsFile
 	d.Lock()
 	defer d.Unlock()
 	close(e.stop)
-	if d.file != nil && d.lines > d.made && e.keeper.moved() == nil {
-		err = e.replaceDocuments(all())
+	if d.changed && e.keeper.moved() == nil {
+		e.replaceDocuments(all())
 	}
-	return errors.Join(err, d.end())
+	d.end()
 }
 
 // replaceDocuments replaces the file with one of all documents, and opens it.
@@ -163,13 +164,14 @@ func (e *Engine) replaceDocuments(all []documents.Stored) error {
 	if err := f.Close(); err != nil {
 		return e.failDocuments(engine.ErrUnavailable, err)
 	}
+	d.changed = true
 	if err := on.rename(temporary, path); err != nil {
 		return e.failDocuments(engine.ErrUnavailable, err)
 	}
 	if err := on.syncDir(e.log.dir); err != nil {
 		return e.failDocuments(engine.ErrOutcomeUnknown, err) // the next start may read either file
 	}
-	d.made, d.lines = len(all), len(all)
+	d.made, d.lines, d.changed = len(all), len(all), false
 	if f, err := on.open(path, false, int64(len(content))); err == nil {
 		d.file = f // otherwise the next change replaces the file, too
 	}

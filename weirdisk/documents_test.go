@@ -375,6 +375,78 @@ func TestDeletedDocumentOfUnknownOutcome(t *testing.T) {
 	}
 }
 
+// TestCloseAfterFailuresOfDocuments: after a change that failed, Close leaves the documents that
+// readers have seen. The next start finds no torn end.
+func TestCloseAfterFailuresOfDocuments(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		fail func(o operation) error
+		want error
+	}{
+		{"a part is written", func(o operation) error {
+			if o.kind != stepWrite {
+				return nil
+			}
+			o.on.file.Write(o.data[:len(o.data)/2])
+			return syscall.ENOSPC
+		}, engine.ErrUnavailable},
+		{"a sync fails", func(o operation) error {
+			if o.kind != stepSync {
+				return nil
+			}
+			return syscall.EIO
+		}, engine.ErrOutcomeUnknown},
+	} {
+		fails := false
+		dir := t.TempDir()
+		e := open(t, dir, withFiles(&hooked{system{}, func(o operation, do func() error) error {
+			if fails && strings.HasPrefix(filepath.Base(o.path), documentsName) {
+				if err := c.fail(o); err != nil {
+					return err
+				}
+			}
+			return do()
+		}}))
+		writeNote(t, e, "a", "1")
+		fails = true
+		d := engine.Document{Name: "a", Text: "2", Version: engine.AnyVersion}
+		if _, err := e.Documents().Write(context.Background(), "notes", d); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+		fails = false
+		must.Do(t, e.Close())
+		e = open(t, dir)
+		if got := texts(t, e); got != "a=1 " || e.Recovery().Bytes > 0 {
+			t.Errorf("%s: after the start: %q and %+v", c.name, got, e.Recovery())
+		}
+		must.Do(t, e.Close())
+	}
+}
+
+// TestCloseOfDocumentsOnAFullDisk: Close need not replace the file, because all changes are durable.
+func TestCloseOfDocumentsOnAFullDisk(t *testing.T) {
+	full := false
+	on := &hooked{system{}, func(o operation, do func() error) error {
+		if full && o.kind == stepCreate {
+			return syscall.ENOSPC
+		}
+		return do()
+	}}
+	dir := t.TempDir()
+	e := open(t, dir, withFiles(on))
+	writeNote(t, e, "a", "1")
+	writeNote(t, e, "b", "2")
+	full = true
+	if err := e.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	e = open(t, dir)
+	defer e.Close()
+	if got := texts(t, e); got != "a=1 b=2 " {
+		t.Errorf("after the start: %q", got)
+	}
+}
+
 // TestCloseAwaitsDocuments: Close waits for a document that is being written. The next process may
 // have the directory afterwards, and must not lose its own file to the one before.
 func TestCloseAwaitsDocuments(t *testing.T) {

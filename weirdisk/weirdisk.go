@@ -315,7 +315,7 @@ func (e *Engine) Close() error {
 func (e *Engine) close() error {
 	l := e.log
 	l.endService()
-	unsaved := e.documents.Rest(e.endDocuments)
+	e.documents.Rest(e.endDocuments)
 	e.helpers.Wait()
 	close(l.wake)
 	e.writer.Wait()
@@ -323,7 +323,7 @@ func (e *Engine) close() error {
 	if err = cmp.Or(l.cause, err); err == nil {
 		err = e.keeper.finish()
 	}
-	err = errors.Join(err, unsaved, l.segment.file.Close(), e.keeper.lock.Close())
+	err = errors.Join(err, l.segment.file.Close(), e.keeper.lock.Close())
 	if err != nil {
 		return fmt.Errorf("weirdisk: closing %s failed: %w", l.dir, err)
 	}

@@ -63,10 +63,10 @@ func (s *Store) Load(d Stored) {
 }
 
 // Rest calls do with all documents while nothing changes them.
-func (s *Store) Rest(do func(all func() []Stored) error) error {
+func (s *Store) Rest(do func(all func() []Stored)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return do(s.all)
+	do(s.all)
 }
 
 // Len returns the number of documents of all collections, also of those that have ended and no sweep
