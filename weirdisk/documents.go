@@ -24,8 +24,8 @@ import (
 // or the change that has deleted it: the last line of a name counts. A line is a checksum in eight
 // hex digits, a space, and JSON.
 //
-// A change is written at the end. A file in which most lines no longer count is replaced, and so is
-// one with changes at an orderly end. The first line has the number of lines of a replaced file:
+// A change is written at the end. The file is replaced once it has grown to twice its bytes and
+// spareDocuments, and with changes at an orderly end. The first line has the number of lines of a replaced file:
 // these were whole before it had its name.
 const documentsName = "DOCUMENTS"
 
@@ -55,16 +55,16 @@ func (e *Engine) Documents() engine.Documents {
 
 // documentsFile is the file of documents, open for the next change.
 type documentsFile struct {
-	sync.Mutex      // held while it is written; Close waits for it
-	file       file // nil: the next change replaces the file
-	made       int  // lines when the file was made
-	lines      int
-	changed    bool // it has lines behind those, or a part of one, or its name is not durable
+	sync.Mutex       // held while it is written; Close waits for it
+	file       file  // nil: the next change replaces the file
+	made       int64 // bytes when the file was made
+	size       int64 // bytes
+	changed    bool  // it has lines behind those, or a part of one, or its name is not durable
 }
 
-// spareLines are the lines that no longer count and that every file may have. So at most one in as
-// many changes replaces the file.
-const spareLines = 1000
+// spareDocuments are the bytes that every file may grow by. So at most one in hundreds of changes of
+// usual length replaces the file.
+const spareDocuments = 64 << 10
 
 // saveDocument writes a change, durably. all returns every document with the change.
 func (e *Engine) saveDocument(changed *documents.Stored, all func() []documents.Stored) error {
@@ -79,17 +79,21 @@ func (e *Engine) saveDocument(changed *documents.Stored, all func() []documents.
 	if err := e.keeper.moved(); err != nil {
 		return e.failDocuments(engine.ErrUnavailable, err)
 	}
-	if d.file != nil && d.lines < 2*d.made+spareLines {
-		return e.appendDocument(changed)
+	line := documentLine(changed)
+	most := min(2*d.made+spareDocuments, maxDocuments)
+	if d.size+int64(len(line)) <= most && d.file != nil {
+		return e.appendDocument(line)
 	}
 	return e.replaceDocuments(all())
 }
 
+// documentsPath returns the path of the file.
+func (e *Engine) documentsPath() string { return filepath.Join(e.log.dir, documentsName) }
+
 // storedDocuments is the content of the file at a start.
 type storedDocuments struct {
-	whole       []byte // without a last line that is not; nil: there is no file
-	stable      int64  // its bytes when the file was made
-	made, lines int
+	whole []byte // without a last line that is not; nil: there is no file
+	made  int64  // its bytes when the file was made
 }
 
 // resumeDocuments opens the file behind its last whole line, and makes it durable. The process
@@ -100,23 +104,25 @@ func (e *Engine) resumeDocuments(s *storedDocuments) (err error) {
 		return nil
 	}
 	d := &e.documentsFile
-	d.made, d.lines, d.changed = s.made, s.lines, s.lines > s.made
-	d.file, err = e.log.harden(filepath.Join(e.log.dir, documentsName), s.whole, s.stable)
+	d.made = s.made
+	d.size = int64(len(s.whole))
+	d.changed = d.size > d.made
+	d.file, err = e.log.harden(e.documentsPath(), s.whole, s.made)
 	return err
 }
 
 // failDocuments returns the error of a change that was not made, or whose outcome is unknown.
 func (e *Engine) failDocuments(outcome, err error) error {
 	return fmt.Errorf("%w: weirdisk: %s: %w%s", outcome,
-		filepath.Join(e.log.dir, documentsName), err, nextStep(err, ""))
+		e.documentsPath(), err, nextStep(err, ""))
 }
 
-// appendDocument writes a change behind the others. After an error the file may have a part of it,
+// appendDocument writes the line of a change behind the others. After an error the file may have a part of it,
 // so the next change replaces the file.
-func (e *Engine) appendDocument(changed *documents.Stored) error {
+func (e *Engine) appendDocument(line []byte) error {
 	d := &e.documentsFile
 	d.changed = true
-	if _, err := d.file.Write(documentLine(changed)); err != nil {
+	if _, err := d.file.Write(line); err != nil {
 		d.end()
 		return e.failDocuments(engine.ErrUnavailable, err) // a part of a line does not count
 	}
@@ -124,7 +130,7 @@ func (e *Engine) appendDocument(changed *documents.Stored) error {
 		d.end()
 		return e.failDocuments(engine.ErrOutcomeUnknown, err) // the next start may read it
 	}
-	d.lines++
+	d.size += int64(len(line))
 	return nil
 }
 
@@ -155,7 +161,7 @@ func (e *Engine) replaceDocuments(all []documents.Stored) error {
 	d, on := &e.documentsFile, e.log.files
 	d.end() // some systems replace no open file
 	content := encodeDocuments(e.identity, all)
-	path := filepath.Join(e.log.dir, documentsName)
+	path := e.documentsPath()
 	temporary := path + ".new"
 	f, err := newFile(on, temporary, content)
 	if err != nil {
@@ -171,8 +177,10 @@ func (e *Engine) replaceDocuments(all []documents.Stored) error {
 	if err := on.syncDir(e.log.dir); err != nil {
 		return e.failDocuments(engine.ErrOutcomeUnknown, err) // the next start may read either file
 	}
-	d.made, d.lines, d.changed = len(all), len(all), false
-	if f, err := on.open(path, false, int64(len(content))); err == nil {
+	d.made = int64(len(content))
+	d.size = d.made
+	d.changed = false
+	if f, err := on.open(path, false, d.size); err == nil {
 		d.file = f // otherwise the next change replaces the file, too
 	}
 	return nil
@@ -230,11 +238,10 @@ func (c *contents) loadDocuments(dir string) error {
 	case header.Identity != c.manifest.Identity:
 		return &FormatError{path, 0, errOtherOrigin}
 	}
-	newest := int64(0)
+	lines, newest := 0, int64(0)
 	s := &c.documentsFile
-	s.made = header.Lines
 	s.whole = content
-	s.stable = int64(len(content) - len(rest))
+	s.made = int64(len(content) - len(rest))
 	for line := range bytes.Lines(rest) {
 		at := int64(len(content) - len(rest))
 		rest = rest[len(line):]
@@ -243,10 +250,10 @@ func (c *contents) loadDocuments(dir string) error {
 		case readDocumentLine(line, &d):
 			c.documents.Load(d)
 			newest = max(newest, d.Version)
-			if s.lines++; s.lines == s.made {
-				s.stable = int64(len(content) - len(rest))
+			if lines++; lines == header.Lines {
+				s.made = int64(len(content) - len(rest))
 			}
-		case len(rest) > 0 || s.lines < s.made:
+		case len(rest) > 0 || lines < header.Lines:
 			return &FormatError{path, at, errDocuments}
 		default:
 			s.whole = content[:at]
@@ -259,7 +266,7 @@ func (c *contents) loadDocuments(dir string) error {
 			}
 		}
 	}
-	if s.lines < s.made {
+	if lines < header.Lines {
 		return &FormatError{path, int64(len(content)), errDocuments}
 	}
 	return nil

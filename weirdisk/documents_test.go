@@ -198,31 +198,34 @@ func TestFlippedBitsInDocuments(t *testing.T) {
 // TestFileOfDocumentsIsBounded: a document that changes often does not make the file grow for ever,
 // and a change of one document of many does not write all of them.
 func TestFileOfDocumentsIsBounded(t *testing.T) {
-	written := int64(0)
-	on := &hooked{neverSynced, func(o operation, do func() error) error {
-		if o.kind == stepWrite && strings.HasPrefix(filepath.Base(o.path), documentsName) {
-			written += int64(len(o.data))
+	for _, c := range []struct{ many, changes, bytes int }{{5000, 5000, 10}, {2, 300, 100_000}} {
+		written := int64(0)
+		on := &hooked{neverSynced, func(o operation, do func() error) error {
+			if o.kind == stepWrite && strings.HasPrefix(filepath.Base(o.path), documentsName) {
+				written += int64(len(o.data))
+			}
+			return do()
+		}}
+		dir := t.TempDir()
+		e := open(t, dir, withFiles(on))
+		text := strings.Repeat("x", c.bytes)
+		for i := range c.many {
+			writeNote(t, e, fmt.Sprint(i), text)
 		}
-		return do()
-	}}
-	dir := t.TempDir()
-	e := open(t, dir, withFiles(on))
-	defer e.Close()
-	const many = 5000
-	for i := range many {
-		writeNote(t, e, fmt.Sprint(i), "text")
-	}
-	for i := range many {
-		writeNote(t, e, "0", fmt.Sprint("text ", i))
-	}
-	info, err := os.Stat(filepath.Join(dir, documentsName))
-	must.Do(t, err)
-	const line = 100 // bytes
-	if info.Size() > (3*many+spareLines)*line {
-		t.Errorf("%d documents take %d bytes", many, info.Size())
-	}
-	if written > 10*many*line {
-		t.Errorf("%d changes wrote %d bytes", 2*many, written)
+		for range c.changes {
+			writeNote(t, e, "0", text)
+		}
+		info, err := os.Stat(filepath.Join(dir, documentsName))
+		must.Do(t, err)
+		line := c.bytes + 90
+		live := int64(c.many * line)
+		if info.Size() > 3*live+spareDocuments {
+			t.Errorf("%d documents of %d bytes take %d bytes", c.many, c.bytes, info.Size())
+		}
+		if changes := c.many + c.changes; written > int64(4*changes*line) {
+			t.Errorf("%d changes of %d bytes wrote %d bytes", changes, c.bytes, written)
+		}
+		must.Do(t, e.Close())
 	}
 }
 
