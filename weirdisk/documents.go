@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,10 +82,20 @@ func (e *Engine) saveDocument(changed *documents.Stored, all func() []documents.
 	}
 	line := documentLine(changed)
 	most := min(2*d.made+spareDocuments, maxDocuments)
-	if d.size+int64(len(line)) <= most && d.file != nil {
+	if d.size+int64(len(line)) <= most && e.hasDocuments() {
 		return e.appendDocument(line)
 	}
 	return e.replaceDocuments(all())
+}
+
+// hasDocuments reports whether the file is open and in its place. An operator may have moved it away.
+func (e *Engine) hasDocuments() bool {
+	d := &e.documentsFile
+	if d.file == nil {
+		return false
+	}
+	info, err := os.Stat(e.documentsPath())
+	return err == nil && info.Size() == d.size
 }
 
 // documentsPath returns the path of the file.

@@ -229,6 +229,24 @@ func TestFileOfDocumentsIsBounded(t *testing.T) {
 	}
 }
 
+// TestRemovedFileOfDocuments: a change is durable also after somebody has moved the file away while
+// the engine had it open.
+func TestRemovedFileOfDocuments(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir)
+	defer e.Close()
+	writeNote(t, e, "a", "1")
+	must.Do(t, os.Remove(filepath.Join(dir, documentsName)))
+	writeNote(t, e, "b", "2")
+	image := t.TempDir()
+	must.Do(t, os.CopyFS(image, os.DirFS(dir)))
+	after := open(t, image)
+	defer after.Close()
+	if got := texts(t, after); got != "a=1 b=2 " {
+		t.Errorf("after the start: %q", got)
+	}
+}
+
 // TestDamagedDocuments: Open returns an error that names the file, and changes nothing.
 func TestDamagedDocuments(t *testing.T) {
 	whole := t.TempDir()
