@@ -165,6 +165,45 @@ func TestStartHardensDocuments(t *testing.T) {
 	}
 }
 
+// TestVersionsOfDocumentsSurvive: the version of a collection does not go back at a start, also if its
+// last change was a deletion or the clock goes back. So no version is used twice.
+func TestVersionsOfDocumentsSurvive(t *testing.T) {
+	dir := t.TempDir()
+	version := func(e *Engine) int64 {
+		changes, err := e.Documents().Read(context.Background(), "notes", 0)
+		must.Do(t, err)
+		return changes.Version
+	}
+	e := open(t, dir)
+	for _, name := range []string{"b", "a"} {
+		writeNote(t, e, "a", "1")
+		writeNote(t, e, "b", "2")
+		writeNote(t, e, name, "")
+		want := version(e)
+		for range 2 { // the second file is made of the first
+			must.Do(t, e.Close())
+			e = open(t, dir)
+			if got := version(e); got != want {
+				t.Errorf("%q was deleted last: version %d, want %d", name, got, want)
+			}
+		}
+	}
+	must.Do(t, os.Remove(filepath.Join(dir, documentsName))) // so the next change makes the file
+	writeNote(t, e, "b", "")
+	want := version(e)
+	image := t.TempDir()
+	must.Do(t, os.CopyFS(image, os.DirFS(dir)))
+	must.Do(t, e.Close())
+	if r, err := Check(image); err != nil || r.Documents != 0 {
+		t.Errorf("got %+v, %v; want no document", r, err)
+	}
+	e = open(t, image)
+	defer e.Close()
+	if got := version(e); got != want {
+		t.Errorf("the file was made by the last deletion: version %d, want %d", got, want)
+	}
+}
+
 // TestFlippedBitsInDocuments: a flipped bit in any byte is refused, except that the line of the last
 // change may be cut.
 func TestFlippedBitsInDocuments(t *testing.T) {

@@ -185,18 +185,19 @@ func (c *collection) sweep(now int64) {
 // replace stores a document in place of that of its name, or deletes it if it has no text. After an
 // error of Save nothing has changed.
 func (s *Store) replace(c *collection, next *Stored) error {
-	before := c.byName[next.Name]
+	before, version := c.byName[next.Name], c.version
 	c.set(next.Name, next)
+	c.version = next.Version
 	if s.Save != nil {
 		err := s.Save(next, s.all)
 		if err != nil {
 			c.set(next.Name, before)
+			c.version = version
 			s.unsure = s.unsure || errors.Is(err, engine.ErrOutcomeUnknown)
 			return err
 		}
 		s.unsure = false
 	}
-	c.version = next.Version
 	c.ending = c.ending || next.Until > 0
 	if len(c.recent) == recentChanges {
 		c.recent = slices.Delete(c.recent, 0, recentChanges/2)
@@ -214,12 +215,18 @@ func (c *collection) set(name string, d *Stored) {
 	c.byName[name] = d
 }
 
-// all returns the documents of all collections.
+// all returns the documents of all collections. A deletion without a name keeps the version of a
+// collection whose last change has left no document.
 func (s *Store) all() []Stored {
 	var all []Stored
-	for _, c := range s.collections {
+	for name, c := range s.collections {
+		newest := int64(0)
 		for _, d := range c.byName {
 			all = append(all, *d)
+			newest = max(newest, d.Version)
+		}
+		if newest < c.version {
+			all = append(all, Stored{Collection: name, Version: c.version})
 		}
 	}
 	return all
