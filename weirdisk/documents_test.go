@@ -165,6 +165,28 @@ func TestStartHardensDocuments(t *testing.T) {
 	}
 }
 
+// TestTornLogAndDocuments: a power failure can tear the log and the file of documents. Both ends are
+// reported. That of a document does not state that changes of histories are lost.
+func TestTornLogAndDocuments(t *testing.T) {
+	dir, ends, _ := changedDocuments(t)
+	path := filepath.Join(dir, documentsName)
+	must.Do(t, os.Truncate(path, ends[len(ends)-1]-1))
+	torn := fmt.Sprintf("%s has a torn end at offset %d", path, ends[len(ends)-2])
+	r, err := Check(dir)
+	must.Do(t, err)
+	if got := r.Cut.String(); !strings.HasPrefix(got, torn) || strings.Contains(got, "all changes") {
+		t.Errorf("documents: %s", got)
+	}
+	log := segmentPath(dir, 1)
+	write(t, log, append(fileBytes(t, log)[:headerSize], 0xf7))
+	if r, err = Check(dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Cut.String(); r.Cut.File != log || !strings.Contains(got, "all changes after") || !strings.Contains(got, torn) {
+		t.Errorf("log and documents: %s", got)
+	}
+}
+
 // TestVersionsOfDocumentsSurvive: the version of a collection does not go back at a start, also if its
 // last change was a deletion or the clock goes back. So no version is used twice.
 func TestVersionsOfDocumentsSurvive(t *testing.T) {

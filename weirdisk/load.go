@@ -55,7 +55,8 @@ var (
 )
 
 // Cut is an end of the log that was written only in part, as the end of the process or a
-// power failure leaves it. If the log has none, it is that of the file of documents.
+// power failure leaves it. If the log has none, it is that of the file of documents, of which the
+// last change is lost. If both have one, String describes both.
 type Cut struct {
 	File   string
 	Offset int64 // offset of the first byte that was cut
@@ -69,12 +70,20 @@ type Cut struct {
 	// Changes is the number of changes that can be read in the bytes that were cut. They stand
 	// behind a part that is missing, so they are lost too.
 	Changes int
+
+	documents *Cut // that of the file of documents, behind one of the log
 }
 
 // String describes the cut, and the changes that may be missing.
 func (c Cut) String() string {
 	if c.Bytes == 0 {
 		return "nothing was cut"
+	}
+	if filepath.Base(c.File) == documentsName {
+		return fmt.Sprintf("%s has a torn end at offset %d, "+
+			"as the end of a process or of the power leaves it: %d bytes of a change of a document "+
+			"are lost; it had no answer yet, unless the file was changed after its last sync",
+			c.File, c.Offset, c.Bytes)
 	}
 	left := fmt.Sprintf("of them %d bytes are left", c.Bytes)
 	if c.Changes > 0 {
@@ -84,10 +93,15 @@ func (c Cut) String() string {
 		"as the end of a process or of the power leaves it: all changes after %s are lost; %s",
 		c.File, c.Offset, c.After.Format(time.RFC3339Nano), left)
 	if c.Always {
-		return text + "; with sync=always they had no answers yet, " +
+		text += "; with sync=always they had no answers yet, " +
 			"unless the file was changed after its last sync: then acknowledged changes are lost"
+	} else {
+		text += "; those since the last sync were acknowledged"
 	}
-	return text + "; those since the last sync were acknowledged"
+	if c.documents != nil {
+		text += "; " + c.documents.String()
+	}
+	return text
 }
 
 // contents is the files of a directory.
@@ -117,10 +131,13 @@ func load(o *config, dir string) (*contents, error) {
 	if err := c.replay(o.progress); err != nil {
 		return nil, err
 	}
-	if c.cut.Bytes > 0 {
-		c.cut.After = c.end()
-	} else {
+	if c.cut.Bytes == 0 {
 		c.cut = c.documentsCut
+	} else {
+		c.cut.After = c.end()
+		if documents := c.documentsCut; documents.Bytes > 0 { // a copy, because c holds the files
+			c.cut.documents = &documents
+		}
 	}
 	m.NotBefore(c.decoder.newest)
 	m.Sweep()
