@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
@@ -25,9 +24,9 @@ import (
 // or the change that has deleted it: the last line of a name counts. A line is a checksum in eight
 // hex digits, a space, and JSON.
 //
-// A change is written at the end. The file is replaced once it has grown to twice its bytes and
-// spareDocuments, and with changes at an orderly end. The first line has the number of lines of a replaced file:
-// these were whole before it had its name.
+// A change is written at the end. The file is replaced before it has more than twice its first bytes
+// and spareDocuments, and at an orderly end, if it has changes. Its first line has the number of the
+// lines that were written before it had its name, so that they must be whole.
 const documentsName = "DOCUMENTS"
 
 // documentsFormat is the version of the file.
@@ -54,13 +53,13 @@ func (e *Engine) Documents() engine.Documents {
 	return e.documents
 }
 
-// documentsFile is the file of documents, open for the next change.
+// documentsFile is the file of documents, open for the next change. The lock of documents.Store
+// protects it.
 type documentsFile struct {
-	sync.Mutex       // held while it is written; Close waits for it
-	file       file  // nil: the next change replaces the file
-	made       int64 // bytes when the file was made
-	size       int64 // bytes
-	changed    bool  // it has lines behind those, or a part of one, or its name is not durable
+	file    file  // nil: the next change replaces the file
+	made    int64 // bytes when the file was made
+	size    int64 // bytes now, all of them durable
+	changed bool  // it may have more than was made, or have no durable name
 }
 
 // spareDocuments are the bytes that every file may grow by. So at most one in hundreds of changes of
@@ -69,9 +68,6 @@ const spareDocuments = 64 << 10
 
 // saveDocument writes a change, durably. all returns every document with the change.
 func (e *Engine) saveDocument(changed *documents.Stored, all func() []documents.Stored) error {
-	d := &e.documentsFile
-	d.Lock()
-	defer d.Unlock()
 	select {
 	case <-e.stop:
 		return e.failDocuments(engine.ErrUnavailable, errClosed)
@@ -80,7 +76,7 @@ func (e *Engine) saveDocument(changed *documents.Stored, all func() []documents.
 	if err := e.keeper.moved(); err != nil {
 		return e.failDocuments(engine.ErrUnavailable, err)
 	}
-	line := documentLine(changed)
+	d, line := &e.documentsFile, documentLine(changed)
 	most := min(2*d.made+spareDocuments, maxDocuments)
 	if d.size+int64(len(line)) <= most && e.hasDocuments() {
 		return e.appendDocument(line)
@@ -124,12 +120,11 @@ func (e *Engine) resumeDocuments(s *storedDocuments) (err error) {
 
 // failDocuments returns the error of a change that was not made, or whose outcome is unknown.
 func (e *Engine) failDocuments(outcome, err error) error {
-	return fmt.Errorf("%w: weirdisk: %s: %w%s", outcome,
-		e.documentsPath(), err, nextStep(err, ""))
+	return fmt.Errorf("%w: weirdisk: %s: %w%s", outcome, e.documentsPath(), err, nextStep(err, ""))
 }
 
-// appendDocument writes the line of a change behind the others. After an error the file may have a part of it,
-// so the next change replaces the file.
+// appendDocument writes the line of a change behind the others. After an error the file may have a
+// part of it, so the next change replaces the file.
 func (e *Engine) appendDocument(line []byte) error {
 	d := &e.documentsFile
 	d.changed = true
@@ -153,14 +148,10 @@ func (d *documentsFile) end() {
 	}
 }
 
-// endDocuments ends the changes of documents. It replaces a file that has changes, so that the next
-// start finds any damage. After an error the file before is right, too: it has every change that was
-// acknowledged.
+// endDocuments closes the file. Before, it replaces a file that has changes, so that the next start
+// finds any damage. After an error the old file is right, too: it has every acknowledged change.
 func (e *Engine) endDocuments(all func() []documents.Stored) {
 	d := &e.documentsFile
-	d.Lock()
-	defer d.Unlock()
-	close(e.stop)
 	if d.changed && e.keeper.moved() == nil {
 		e.replaceDocuments(all())
 	}

@@ -315,7 +315,10 @@ func (e *Engine) Close() error {
 func (e *Engine) close() error {
 	l := e.log
 	l.endService()
-	e.documents.Rest(e.endDocuments)
+	e.documents.WithLock(func(all func() []documents.Stored) {
+		close(e.stop)
+		e.endDocuments(all)
+	})
 	e.helpers.Wait()
 	close(l.wake)
 	e.writer.Wait()

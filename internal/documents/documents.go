@@ -62,8 +62,8 @@ func (s *Store) Load(d Stored) {
 	c.ending = c.ending || d.Until > 0
 }
 
-// Rest calls do with all documents while nothing changes them.
-func (s *Store) Rest(do func(all func() []Stored)) {
+// WithLock calls do with the lock of Save. all returns every document.
+func (s *Store) WithLock(do func(all func() []Stored)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	do(s.all)
