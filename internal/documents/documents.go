@@ -45,7 +45,7 @@ type collection struct {
 	version int64 // of the last change
 	byName  map[string]*Stored
 	recent  []change // the last changes, oldest first
-	ending  bool     // a document had an end, so there may be documents to sweep
+	nextEnd int64    // no document ends earlier; microseconds since 1970, 0 = not known
 }
 
 // change is one change of a collection.
@@ -59,7 +59,6 @@ func (s *Store) Load(d Stored) {
 	c := s.collection(d.Collection)
 	c.set(d.Name, &d)
 	c.version = max(c.version, d.Version)
-	c.ending = c.ending || d.Until > 0
 }
 
 // WithLock calls do with the lock of Save. all returns every document.
@@ -170,14 +169,19 @@ func (s *Store) Write(ctx context.Context, of string, d engine.Document) (engine
 	return c.document(d.Name, now), nil
 }
 
-// sweep removes documents that have ended.
+// sweep removes documents that have ended. It visits them only if one may have.
 func (c *collection) sweep(now int64) {
-	if !c.ending {
+	if now < c.nextEnd {
 		return
 	}
+	c.nextEnd = math.MaxInt64
 	for name, d := range c.byName {
-		if d.Until > 0 && d.Until <= now {
+		switch {
+		case d.Until == 0: // it stays
+		case d.Until <= now:
 			delete(c.byName, name)
+		default:
+			c.nextEnd = min(c.nextEnd, d.Until)
 		}
 	}
 }
@@ -198,7 +202,9 @@ func (s *Store) replace(c *collection, next *Stored) error {
 		}
 		s.unsure = false
 	}
-	c.ending = c.ending || next.Until > 0
+	if next.Until > 0 {
+		c.nextEnd = min(c.nextEnd, next.Until)
+	}
 	if len(c.recent) == recentChanges {
 		c.recent = slices.Delete(c.recent, 0, recentChanges/2)
 	}

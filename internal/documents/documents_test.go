@@ -3,6 +3,7 @@ package documents_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -29,6 +30,24 @@ func TestWrappers(t *testing.T) {
 		}
 		return around.Documents(), inner
 	})
+}
+
+// TestWritesOfManyThatEnd: a write does not visit all documents, also if they have a time to live.
+func TestWritesOfManyThatEnd(t *testing.T) {
+	writes := func(ttl time.Duration) time.Duration {
+		to, begin := weir.NewMemory().Documents(), time.Now()
+		for i := range 10_000 {
+			d := engine.Document{Name: strconv.Itoa(i), Text: "text", TTL: ttl}
+			if _, err := to.Write(context.Background(), "notes", d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return time.Since(begin)
+	}
+	const most = 20 // visits of all documents make it more than 100
+	if stay, end := writes(0), writes(time.Hour); end > most*stay {
+		t.Errorf("10,000 documents took %v, and %v with a time to live", stay, end)
+	}
 }
 
 // bare is an engine without documents.
