@@ -419,7 +419,8 @@ func (e *Engine) Err() error {
 	return fmt.Errorf("weirdisk: %w", err)
 }
 
-// Recovery returns the end of the log that Open has cut, with 0 Bytes if there was none.
+// Recovery returns the end of the log, or of the file of documents, that Open has cut, with 0 Bytes
+// if there was none.
 func (e *Engine) Recovery() Cut {
 	if e.isZero() {
 		return Cut{}

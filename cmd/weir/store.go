@@ -254,7 +254,7 @@ type checkedDirectory struct {
 	Files      int    `json:"files"`
 	Bytes      int64  `json:"bytes"`
 	End        string `json:"end"`            // the instant of the last change, UTC
-	Torn       string `json:"torn,omitempty"` // incomplete end of the log; the next start cuts it
+	Torn       string `json:"torn,omitempty"` // incomplete ends; the next start cuts them
 }
 
 func checkDirectory(cmd *cobra.Command, args []string) error {
