@@ -45,9 +45,13 @@ func TestWritesOfManyThatEnd(t *testing.T) {
 		return time.Since(begin)
 	}
 	const most = 20 // visits of all documents make it more than 100
-	if stay, end := writes(0), writes(time.Hour); end > most*stay {
-		t.Errorf("10,000 documents took %v, and %v with a time to live", stay, end)
+	var stay, end time.Duration
+	for range 10 { // a busy machine may stop for some milliseconds
+		if stay, end = writes(0), writes(time.Hour); end <= most*stay {
+			return
+		}
 	}
+	t.Errorf("10,000 documents took %v, and %v with a time to live", stay, end)
 }
 
 // bare is an engine without documents.
