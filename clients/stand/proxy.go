@@ -84,7 +84,7 @@ func newProxy(target string) (*proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", address)
+	listener, err := listentest.Listen(address)
 	if err != nil {
 		listentest.ReleasePort(address)
 		return nil, err
@@ -119,7 +119,7 @@ func (p *proxy) set(f fault) error {
 		return nil
 	}
 	if p.listener == nil && !p.ended {
-		listener, err := net.Listen("tcp", p.address)
+		listener, err := listentest.Listen(p.address)
 		if err != nil {
 			return err
 		}

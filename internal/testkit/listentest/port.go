@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // held has the locks of the ports of this process, by their addresses.
@@ -38,9 +39,9 @@ func holdPort(port int, above []int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	err = listens(port)
+	err = isFree(port)
 	for _, distance := range above {
-		err = errors.Join(err, listens(port+distance))
+		err = errors.Join(err, isFree(port+distance))
 	}
 	if err != nil {
 		lock.Close()
@@ -55,16 +56,30 @@ func holdPort(port int, above []int) (string, error) {
 	return addressOf(port), nil
 }
 
-// listens returns an error if somebody else listens on a port.
-func listens(port int) error {
-	l, err := net.Listen("tcp", addressOf(port))
+// isFree returns an error if somebody listens on a port. It listens nowhere itself: a process that
+// another goroutine starts has the listeners of this one until it runs its program, even closed ones.
+func isFree(port int) error {
+	c, err := net.Dial("tcp", addressOf(port))
 	if err != nil {
-		return err
+		return nil
 	}
-	return l.Close()
+	c.Close()
+	return fmt.Errorf("somebody listens on port %d", port)
 }
 
 func addressOf(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// Listen listens on an address of HoldPort, perhaps again. It tries for some seconds, because a process
+// that is being started may still have a listener that this one has closed.
+func Listen(address string) (l net.Listener, err error) {
+	for range 1000 {
+		if l, err = net.Listen("tcp", address); err == nil {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return l, err
+}
 
 // ReleasePort ends the hold of HoldPort.
 func ReleasePort(address string) {

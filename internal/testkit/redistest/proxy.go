@@ -112,11 +112,7 @@ func (p *Proxy) Refuse() {
 // Accept ends Refuse.
 func (p *Proxy) Accept(t testing.TB) {
 	t.Helper()
-	var listener net.Listener
-	err := poll(func() (err error) {
-		listener, err = net.Listen("tcp", p.Addr)
-		return err
-	})
+	listener, err := listentest.Listen(p.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}

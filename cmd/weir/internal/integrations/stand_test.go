@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,11 +18,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/program"
@@ -287,25 +286,13 @@ func (a *app) asked(i int) *http.Request {
 	return a.seen[i]
 }
 
-// lastPort counts up from a random port below those of redistest, which servers of other
-// packages may take meanwhile, and below the ephemeral ports of the kernel.
-var lastPort atomic.Int32
-
-func init() { lastPort.Store(8_000 + rand.Int32N(3_000)) }
-
-// free returns an address that is in use by no other listener of this process, and by
-// no connection.
+// free returns an address that no other test gets while this one runs.
 func free(t *testing.T) string {
 	t.Helper()
-	for range 1000 {
-		port := strconv.Itoa(int(lastPort.Add(1)))
-		if l, err := net.Listen("tcp", ":"+port); err == nil {
-			l.Close()
-			return "127.0.0.1:" + port
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
+	address, err := listentest.HoldPort()
+	must.Do(t, err)
+	t.Cleanup(func() { listentest.ReleasePort(address) })
+	return address
 }
 
 // peeked is the state of a key under one limit.
