@@ -123,21 +123,37 @@ func (e *Engine) failDocuments(outcome, err error) error {
 	return fmt.Errorf("%w: weirdisk: %s: %w%s", outcome, e.documentsPath(), err, nextStep(err, ""))
 }
 
-// appendDocument writes the line of a change behind the others. After an error the file may have a
-// part of it, so the next change replaces the file.
+// appendDocument writes the line of a change behind the others.
 func (e *Engine) appendDocument(line []byte) error {
 	d := &e.documentsFile
 	d.changed = true
 	if _, err := d.file.Write(line); err != nil {
-		d.end()
-		return e.failDocuments(engine.ErrUnavailable, err) // a part of a line does not count
+		return e.failDocuments(e.cutDocuments(), err)
 	}
 	if err := d.file.sync(); err != nil {
-		d.end()
-		return e.failDocuments(engine.ErrOutcomeUnknown, err) // the next start may read it
+		d.end() // the next change replaces the file
+		return e.failDocuments(engine.ErrOutcomeUnknown, err)
 	}
 	d.size += int64(len(line))
 	return nil
+}
+
+// cutDocuments cuts a line off that was not written, or only in part, and returns the outcome of its
+// change. It is unknown if the file may still have the whole line: the next start may read it.
+func (e *Engine) cutDocuments() (outcome error) {
+	d := &e.documentsFile
+	err := d.file.Truncate(d.size)
+	if err == nil {
+		err = d.file.sync()
+	}
+	d.end()
+	if err != nil {
+		return engine.ErrOutcomeUnknown
+	}
+	if f, err := e.log.files.open(e.documentsPath(), false, d.size); err == nil {
+		d.file = f // otherwise the next change replaces the file
+	}
+	return engine.ErrUnavailable
 }
 
 // end closes the file. The next change replaces it.
