@@ -278,7 +278,7 @@ func TestReloadsLeaveNothing(t *testing.T) {
 	}
 	reload(1_000)
 	before := memstats.Live()
-	reload(race.Fewer(100_000)) // by one goroutine
+	reload(race.Fewer(100_000))                               // by one goroutine
 	for tries := 0; memstats.Live() > before+1<<20; tries++ { // rules end on a goroutine of the runtime
 		if tries == 1_000 {
 			t.Fatalf("the reloads leave %d bytes", memstats.Live()-before)
