@@ -21,7 +21,7 @@ import (
 // error (R15). In mode Partial it may have fewer than n units (Reservation.Units).
 //
 // The engine opens the reservation in the same step as it grants the units, and keeps it under the
-// policy, the key and req.ID. Without an ID a random one is chosen, which nobody can guess. Any
+// policy, the key and req.ID. Without an ID a random one is chosen, which cannot be guessed. Any
 // limiter of the policy on the same engine can settle it: [Limiter.Reservation].
 //
 // It lives for req.TTL after the decision or the start, rounded up to a microsecond: at most the
@@ -37,7 +37,7 @@ import (
 //
 // With req.MaxWait the use of the units, and so the life of the reservation, may begin later: after
 // Decision.StartAfter (R18). Until then the caller sleeps, and Cancel takes back everything, also a
-// Cost. Under a concurrency limit MaxWait is an InputError, because nobody knows when its units are
+// Cost. Under a concurrency limit MaxWait is an InputError, because it is not known when its units are
 // released: try again, after 100 ms or so, or wait with [Limiter.Wait].
 //
 // req is an attempt now: an instant returns an [InputError]. A repeated call with the same ID and

@@ -32,7 +32,7 @@ func (l *Limiter) Wait(ctx context.Context, key Key) (Decision, error) {
 //   - During an outage package fallback may deny for a time, or for an unknown one. It makes
 //     another attempt then.
 //
-// Under a concurrency limit nobody knows when units are released, so no unit is granted ahead.
+// Under a concurrency limit it is not known when units are released, so none is granted ahead.
 // Callers of this process wait in the order of their calls for the limit that denied them, and the
 // first one makes attempts: as soon as a reservation of this process is settled, or a refund takes
 // units back, on the same engine and history; at the latest end of a hold; and every 150 to 250 ms,

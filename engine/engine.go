@@ -161,7 +161,7 @@ type Call struct {
 
 	// Histories is nil, or set after a Peek to the histories that it has read, one for each limit
 	// of the rules, in their order. The caller may change them. They are nil after an error, and if
-	// the engine does not show what it stores.
+	// the engine does not show histories.
 	Histories *[]History
 
 	Result Result

@@ -40,6 +40,16 @@ func texts(t *testing.T, e *Engine) string {
 	return strings.Join(notes, "")
 }
 
+// textsAfterKill returns the documents that a start after SIGKILL finds in a directory in use.
+func textsAfterKill(t *testing.T, dir string) string {
+	t.Helper()
+	image := t.TempDir()
+	must.Do(t, os.CopyFS(image, os.DirFS(dir)))
+	e := open(t, image)
+	defer e.Close()
+	return texts(t, e)
+}
+
 func writeNote(t *testing.T, e *Engine, name, text string) {
 	t.Helper()
 	d := engine.Document{Name: name, Text: text, Version: engine.AnyVersion}
@@ -58,13 +68,9 @@ func TestDocumentsSurvive(t *testing.T) {
 		writeNote(t, e, "a", fmt.Sprint(i))
 		writeNote(t, e, "b", "deleted")
 		writeNote(t, e, "b", "")
-		image := t.TempDir()
-		must.Do(t, os.CopyFS(image, os.DirFS(dir)))
-		after := open(t, image)
-		if got, want := texts(t, after), fmt.Sprintf("a=%d ", i); got != want {
+		if got, want := textsAfterKill(t, dir), fmt.Sprintf("a=%d ", i); got != want {
 			t.Errorf("after the start: got %q, want %q", got, want)
 		}
-		after.Close()
 	}
 }
 
@@ -299,11 +305,7 @@ func TestRemovedFileOfDocuments(t *testing.T) {
 	writeNote(t, e, "a", "1")
 	must.Do(t, os.Remove(filepath.Join(dir, documentsName)))
 	writeNote(t, e, "b", "2")
-	image := t.TempDir()
-	must.Do(t, os.CopyFS(image, os.DirFS(dir)))
-	after := open(t, image)
-	defer after.Close()
-	if got := texts(t, after); got != "a=1 b=2 " {
+	if got := textsAfterKill(t, dir); got != "a=1 b=2 " {
 		t.Errorf("after the start: %q", got)
 	}
 }
@@ -384,13 +386,9 @@ func TestDocumentsOnAFullDisk(t *testing.T) {
 	if !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v, want ErrUnavailable and ENOSPC", err)
 	}
-	image := t.TempDir()
-	must.Do(t, os.CopyFS(image, os.DirFS(dir)))
-	after := open(t, image)
-	if got := texts(t, e) + texts(t, after); got != "a=1 a=1 " {
+	if got := texts(t, e) + textsAfterKill(t, dir); got != "a=1 a=1 " {
 		t.Errorf("after the failure, in memory and on disk: %q", got)
 	}
-	must.Do(t, after.Close())
 	full = false
 	writeNote(t, e, "a", "3")
 	must.Do(t, e.Close())
@@ -453,11 +451,7 @@ func TestDeletedDocumentOfUnknownOutcome(t *testing.T) {
 	}
 	fails = false
 	writeNote(t, e, "b", "")
-	image := t.TempDir()
-	must.Do(t, os.CopyFS(image, os.DirFS(dir)))
-	after := open(t, image)
-	defer after.Close()
-	if got := texts(t, after); got != "a=1 " {
+	if got := textsAfterKill(t, dir); got != "a=1 " {
 		t.Errorf("after the start: %q", got)
 	}
 }

@@ -261,7 +261,7 @@ func (p *proxy) verdict(cut string) string {
 	}
 }
 
-// fateLocked returns what happens to a piece that is no longer delayed. p.mu is held.
+// fateLocked returns the fate of a piece that is no longer delayed. p.mu is held.
 func (p *proxy) fateLocked(cut string) string {
 	fate := "pass"
 	switch {

@@ -42,7 +42,7 @@ type Stored struct {
 }
 
 type collection struct {
-	version int64 // of the last change
+	version int64 // that of the last change
 	byName  map[string]*Stored
 	recent  []change // the last changes, oldest first
 	nextEnd int64    // no document ends earlier; microseconds since 1970, 0 = not known
@@ -221,8 +221,8 @@ func (c *collection) set(name string, d *Stored) {
 	c.byName[name] = d
 }
 
-// all returns the documents of all collections. A deletion without a name keeps the version of a
-// collection whose last change has left no document.
+// all returns the documents of all collections. If the last change of one was a deletion, a deletion
+// without a name keeps its version.
 func (s *Store) all() []Stored {
 	var all []Stored
 	for name, c := range s.collections {

@@ -67,7 +67,7 @@ func (c *claim) copyAll() {
 	}
 }
 
-// storeRefund stores what a refund has changed: the copies of all histories, if it has made any,
+// storeRefund stores the changes of a refund: the copies of all histories, if it has made any,
 // and appointments.
 func (m *Memory) storeRefund(c *claim, copies bool) error {
 	if copies {

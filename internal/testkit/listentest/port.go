@@ -18,7 +18,7 @@ var held struct {
 
 // HoldPort returns an address of 127.0.0.1 on which nothing listens. No other caller of HoldPort
 // gets it, in no process, before ReleasePort or the end of this process. So a test may close its
-// listener, be sure that nobody else answers there, and listen again. Nothing listens either on the
+// listener, be sure that no other server answers there, and listen again. Nothing listens either on the
 // ports in the distances above it.
 //
 // The lock is the UDP port of the same number: the system frees it with the process. The port is
@@ -56,7 +56,7 @@ func holdPort(port int, above []int) (string, error) {
 	return addressOf(port), nil
 }
 
-// isFree returns an error if somebody listens on a port. It listens nowhere itself: a process that
+// isFree returns an error if a server listens on a port. It listens nowhere itself: a process that
 // another goroutine starts has the listeners of this one until it runs its program, even closed ones.
 func isFree(port int) error {
 	c, err := net.Dial("tcp", addressOf(port))
@@ -64,7 +64,7 @@ func isFree(port int) error {
 		return nil
 	}
 	c.Close()
-	return fmt.Errorf("somebody listens on port %d", port)
+	return fmt.Errorf("a server listens on port %d", port)
 }
 
 func addressOf(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -8,7 +8,7 @@ import (
 )
 
 // TestHeldPortIsGivenOnce: while a port is held, it is free and no caller gets it again. A port on
-// which somebody listens is held by nobody.
+// which a server listens is held by nobody.
 func TestHeldPortIsGivenOnce(t *testing.T) {
 	address, err := HoldPort(10_000)
 	if err != nil {
@@ -30,7 +30,7 @@ func TestHeldPortIsGivenOnce(t *testing.T) {
 	ReleasePort(address)
 	for p, above := range map[int][]int{port: nil, port - 1: {1}} {
 		if got, err := holdPort(p, above); err == nil {
-			t.Errorf("%s was given, although somebody listens on %s", got, address)
+			t.Errorf("%s was given, although a server listens on %s", got, address)
 			ReleasePort(got)
 		}
 	}

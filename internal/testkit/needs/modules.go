@@ -102,7 +102,7 @@ func keptModules(t testing.TB, npm, dir string) (kept string, err error) {
 	return kept, os.Chmod(kept, 0o755)
 }
 
-// runNPM installs the packages of a package-lock.json, and returns what npm printed. It tries again,
+// runNPM installs the packages of a package-lock.json, and returns its output. It tries again,
 // because npm itself does not after each failure of the network.
 func runNPM(npm, dir string) (out string, err error) {
 	for range 3 {

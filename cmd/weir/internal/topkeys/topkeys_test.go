@@ -254,14 +254,20 @@ func TestFrequentUsesAreEstimated(t *testing.T) {
 	}
 }
 
+// addresses returns n keys.
+func addresses(n int) []weir.Key {
+	all := make([]weir.Key, n)
+	for i := range all {
+		all[i] = weir.K(fmt.Sprint("some.address.", i))
+	}
+	return all
+}
+
 // BenchmarkAddUse measures the cost of a use for a decision: of one key, and of a million keys.
 func BenchmarkAddUse(b *testing.B) {
 	for _, keys := range []int{1, 1 << 20} {
 		b.Run(fmt.Sprint(keys), func(b *testing.B) {
-			all := make([]weir.Key, keys)
-			for i := range all {
-				all[i] = weir.K(fmt.Sprint("some.address.", i))
-			}
+			all := addresses(keys)
 			s := New(512, Shown)
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -281,10 +287,7 @@ func BenchmarkAddUse(b *testing.B) {
 func BenchmarkAdd(b *testing.B) {
 	for _, keys := range []int{1, 1 << 20} {
 		b.Run(fmt.Sprint(keys), func(b *testing.B) {
-			all := make([]weir.Key, keys)
-			for i := range all {
-				all[i] = weir.K(fmt.Sprint("some.address.", i))
-			}
+			all := addresses(keys)
 			s := New(512, Shown)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
